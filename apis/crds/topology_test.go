@@ -58,6 +58,9 @@ spec:
         any: thing
 `
 
+// handOver is a failover that hands values over.
+func handOver(values string) string { return "{mode: Fence, handOver: {" + values + "}}" }
+
 func testTopologyRules(t *testing.T, s *server) {
 	t.Run("FederationPolicy", func(t *testing.T) {
 		const workloads, overrides = "spec.workloads", "spec.overrides"
@@ -125,6 +128,19 @@ func testTopologyRules(t *testing.T, s *server) {
 			{name: "reschedule after", edit: set("spec.reschedule", "{after: 1h30m}")},
 			{name: "reschedule too soon", edit: set("spec.reschedule", "{after: 10s}"), says: []string{"spec.reschedule.after", "after is 10s", "from 15s", "to 24h"}},
 			{name: "reschedule too late", edit: set("spec.reschedule", "{after: 25h}"), says: []string{"spec.reschedule.after", "after is 25h", "to 24h"}},
+			{name: "hand-over", edit: set("spec.failover", handOver(`labels: [role], annotations: [db.example.com/checkpoint, Last-ID_2], status: [{name: revision, jsonPath: "{.status.updateRevision}"}, {name: backup, jsonPath: '{.status.conditions[?(@.type=="Backup")].message}'}, {name: deep, jsonPath: "{.status.a[0].b-c}"}]`))},
+			{name: "hand-over without Fence", edit: set("spec.failover", "{mode: Replace, handOver: {labels: [role]}}"), says: []string{"spec.failover.handOver", "does not go with mode Replace", "set mode: Fence"}},
+			{name: "hand-over by default", edit: set("spec.failover", "{handOver: {labels: [role]}}"), says: []string{"spec.failover.handOver", "does not go with mode Never", "or remove handOver"}},
+			{name: "hand-over of nothing", edit: set("spec.failover", handOver("labels: []")), says: []string{"spec.failover.handOver", "names 0 values", "name 1 to 16"}},
+			{name: "hand-over of too much", edit: set("spec.failover", handOver("labels: [a1, a2, a3, a4, a5, a6, a7, a8, a9], annotations: [b1, b2, b3, b4, b5, b6, b7, b8]")), says: []string{"spec.failover.handOver", "names 17 values", "name 1 to 16"}},
+			{name: "one variable for a label and an annotation", edit: set("spec.failover", handOver("labels: [a/last-id], annotations: [b/Last.ID]")), says: []string{"spec.failover.handOver", "FLOTILLA_HANDOVER_LAST_ID", "or rename it"}},
+			{name: "one variable for a label and a status", edit: set("spec.failover", handOver(`labels: [a/x, a/z], status: [{name: Z, jsonPath: "{.status.a}"}]`)), says: []string{"FLOTILLA_HANDOVER_Z", "leave one of them out"}},
+			{name: "no key of a label", edit: set("spec.failover", handOver("labels: [a/b/c]")), says: []string{"spec.failover.handOver.labels", `["a/b/c"] is no key of a label`, "[prefix/]name"}},
+			{name: "no key of an annotation", edit: set("spec.failover", handOver("annotations: [-a]")), says: []string{"spec.failover.handOver.annotations", `["-a"] is no key of an annotation`}},
+			{name: "no name of a value", edit: set("spec.failover", handOver(`status: [{name: a/b, jsonPath: "{.status.a}"}]`)), says: []string{"spec.failover.handOver.status[0].name", "name a/b is no name"}},
+			{name: "path outside of the status", edit: set("spec.failover", handOver(`status: [{name: a, jsonPath: "{.spec.replicas}"}]`)), says: []string{"spec.failover.handOver.status[0].jsonPath", "{.spec.replicas} cannot be read", "below .status"}},
+			{name: "path without end", edit: set("spec.failover", handOver(`status: [{name: a, jsonPath: "{.status.a[0}"}]`)), says: []string{"spec.failover.handOver.status[0].jsonPath", "cannot be read"}},
+			{name: "path with a range", edit: set("spec.failover", handOver(`status: [{name: a, jsonPath: "{range .status.a[*]}{.b}{end}"}]`)), says: []string{"spec.failover.handOver.status[0].jsonPath", "cannot be read"}},
 			{name: "reschedule and Fence", edit: all(set("spec.reschedule", "{}"), set("spec.failover", "{mode: Fence}")), says: []string{"spec.reschedule", "does not go with failover.mode Fence", "remove reschedule"}},
 			{name: "reschedule at no time", edit: set("spec.reschedule", "{after: soon}"), says: []string{"spec.reschedule.after", "after soon is no duration", "such as 1m or 90s"}},
 			{name: "patch that moves", edit: set(overrides, "[{patch: [{op: move, path: /spec/a}]}]"), says: []string{"spec.overrides[0].patch[0].op", "move", "replace"}},

@@ -17,9 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
 	"github.com/flotilla-dev/flotilla/e2e/judge"
+	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // statefulSet is an advanced StatefulSet that updates in place, with its headless Service; more are fields of its spec.
@@ -85,6 +87,37 @@ func expectNoTwins(history judge.History) {
 	expectAtMost(history, judge.SameName, 1, "pods with one name")
 }
 
+// podNamed returns a pod of a workload, the zero value if it does not exist.
+func podNamed(w harness.Workload, name string) judge.PodView {
+	for _, pod := range h.PodsOf(w) {
+		if pod.Name == name {
+			return pod
+		}
+	}
+	return judge.PodView{}
+}
+
+// handedOver returns the variables of pods that were created with values of others, by the name of the pod.
+func handedOver(ctx context.Context, w harness.Workload) map[string]map[string]string {
+	GinkgoHelper()
+	out := map[string]map[string]string{}
+	for _, view := range h.PodsOf(w) {
+		pod := &corev1.Pod{}
+		key := client.ObjectKey{Namespace: view.Namespace, Name: view.Name}
+		Expect(h.Members[view.Cluster].Client.Get(ctx, key, pod)).To(Succeed())
+		variables := map[string]string{}
+		for _, env := range pod.Spec.Containers[0].Env {
+			if strings.HasPrefix(env.Name, topology.HandedOverVariable) {
+				variables[env.Name] = env.Value
+			}
+		}
+		if len(variables) > 0 {
+			out[view.Name] = variables
+		}
+	}
+	return out
+}
+
 // names are those of a workload's pods, by what key returns of each.
 func names(w harness.Workload, key func(judge.PodView) string) map[string][]string {
 	all := map[string][]string{}
@@ -145,18 +178,27 @@ var _ = Describe("An advanced StatefulSet", func() {
 		expectNoTwins(h.Pods.Since(ctx, first))
 	})
 
-	It("moves the ordinals of a lost member that is fenced; it returns, and gets others", func(ctx SpecContext) {
-		ns := identities(ctx, "fenced", "Fence, after: 20s")
+	It("moves ordinals and last values of a fenced member; it returns, and gets others", func(ctx SpecContext) {
+		ns := identities(ctx, "fenced", "Fence, after: 20s, handOver: "+`{annotations: [db.example.com/checkpoint], `+
+			`status: [{name: revision, jsonPath: "{.status.updateRevision}"}]}`)
 		mend()
 		db := harness.StatefulSet(ns, "db")
 		h.Hub.Apply(ctx, statefulSet(ns, 6, "db:1", ""))
 		h.ExpectAtRest(ctx, db, 6)
 		expectOrdinals(ctx, db, starts)
 		before := h.Pods.Mark(ctx, ns)
+		south := h.Members["south"]
+		south.MustKubectl(ctx, "-n", ns, "annotate", "pod/db-1000", "db.example.com/checkpoint=41")
+		south.MustKubectl(ctx, "-n", ns, "annotate", "pod/db-1000", "db.example.com/checkpoint=42", "--overwrite")
+		Eventually(func() string {
+			return h.Kubectl(ctx, "-n", wire.MemberNamespace("south"), "get", "works", "-o",
+				`jsonpath={.items[*].status.report.handOver.pods}`)
+		}).WithContext(ctx).WithTimeout(lossPatience).Should(Equal(`[{"ordinal":1000,"values":{"checkpoint":"42"}}]`))
+		revision := south.MustKubectl(ctx, "-n", ns, "get", "asts/db", "-o=jsonpath={.status.updateRevision}")
 
 		By("losing south with its pods, and saying so")
 		kill(ctx, fleet.AgentName("south"))
-		h.Members["south"].MustKubectl(ctx, "-n", ns, "delete", "pods", "--all")
+		south.MustKubectl(ctx, "-n", ns, "delete", "pods", "--all")
 		expectNotReady(ctx, "south")
 		Expect(harness.Count(h.PodsOf(db), harness.ByCluster)).To(Equal(map[string]int{"east": 2, "west": 2}))
 		fenced := h.Flotilla(ctx, "fence", "south", "--confirm")
@@ -164,6 +206,27 @@ var _ = Describe("An advanced StatefulSet", func() {
 		expectServing(ctx, db, 6, "east", "west")
 		Expect(harness.Count(h.PodsOf(db), func(p judge.PodView) string { return p.Name })).To(Equal(map[string]int{
 			"db-0": 1, "db-1": 1, "db-1000": 1, "db-1001": 1, "db-2000": 1, "db-2001": 1}))
+		Expect(handedOver(ctx, db)).To(Equal(map[string]map[string]string{
+			"db-1000": {"FLOTILLA_HANDOVER_CHECKPOINT": "42", "FLOTILLA_HANDOVER_REVISION": revision},
+			"db-1001": {"FLOTILLA_HANDOVER_REVISION": revision}}))
+
+		By("handing values over once")
+		Eventually(func(g Gomega) {
+			p, err := h.Placement(ctx, db)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(p.Spec.Ordinals.HandOver).To(BeNil())
+			for _, member := range []string{"east", "west"} {
+				g.Expect(h.Members[member].MustKubectl(ctx, "-n", ns, "get", "asts/db", "-o=jsonpath={.metadata.annotations}")).
+					NotTo(ContainSubstring(topology.AnnotationHandedOver))
+			}
+		}).WithContext(ctx).WithTimeout(lossPatience).Should(Succeed())
+		replaced := podNamed(db, "db-1000")
+		h.Members[replaced.Cluster].MustKubectl(ctx, "-n", ns, "delete", "pod/db-1000")
+		Eventually(func() bool {
+			pod := podNamed(db, "db-1000")
+			return pod.Name != "" && pod.UID != replaced.UID && pod.Serves()
+		}).WithContext(ctx).WithTimeout(lossPatience).Should(BeTrue())
+		Expect(handedOver(ctx, db)).To(HaveLen(1))
 
 		By("south returns: it has an order for ordinals that run elsewhere")
 		restart(ctx, fleet.AgentName("south"))

@@ -19,6 +19,9 @@ type Report struct {
 	Use map[string]work.SubsetUse
 	// Unschedulable are the pods that find no node, by subset and zone.
 	Unschedulable []work.UnschedulablePods
+	// HandOver are the last values of the pods, nil for none, and HandedOver the ordinals whose pods got some.
+	HandOver   *topology.HandOverValues
+	HandedOver []int32
 }
 
 // Waiting returns how many pods of a subset find no node, in all zones of the member; with "" those of a kind without

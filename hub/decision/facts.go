@@ -57,6 +57,8 @@ type Facts struct {
 	Found map[string]Found
 	// Failover is what the policy says of members that are not heard of.
 	Failover topology.Failover
+	// StatusValues are what the policy hands over from the statuses of lost members, by member and name.
+	StatusValues map[string]map[string]string
 	// Rollout is what the policy says of the order of updates, Word what a person said of its waves.
 	Rollout topology.Rollout
 	Word    string

@@ -50,7 +50,7 @@ func assignOrdinals(d *draft) *kinds.Rejection {
 	if rejection := d.checkAdopted(&ledger); rejection != nil {
 		return rejection
 	}
-	d.fence(&ledger, had, reserved)
+	fenced := d.fence(&ledger, had, reserved)
 	assigned := ledger.Assign(d.demands(&ledger, had), reserved)
 	if int64(start)+int64(assigned.Ledger.Next) > math.MaxInt32 {
 		return &kinds.Rejection{Reason: OrdinalsUsedUp, Message: fmt.Sprintf(
@@ -61,6 +61,7 @@ func assignOrdinals(d *draft) *kinds.Rejection {
 		d.leaveOut(cluster, assigned.Ledger.Owned(cluster, reserved))
 	}
 	d.spec.Ordinals = recordOf(&assigned.Ledger, start)
+	d.handOver(fenced, &assigned.Ledger, reserved)
 	if spreadsByZone(&d.facts.Spread) {
 		d.notes = append(d.notes, Note{Reason: Placed, Message: fmt.Sprintf(
 			"%s is spread over members, not over zones as %s says; spread its pods within a member by "+
@@ -105,27 +106,31 @@ func (d *draft) ordinalsStart() int32 {
 	return want
 }
 
-// fence takes from each lost member the ordinals of the pods that it ran, if others get its replicas. Nothing that was
-// granted to it counts any more, because no pod of it exists.
-func (d *draft) fence(ledger *ordinals.Ledger, had map[string]int32, reserved []ordinals.Range) {
+// fence takes from each lost member the ordinals of the pods that it ran, if others get its replicas, and returns them
+// by member. Nothing that was granted to it counts any more, because no pod of it exists.
+func (d *draft) fence(
+	ledger *ordinals.Ledger, had map[string]int32, reserved []ordinals.Range,
+) map[string][]ordinals.Range {
 	keeps := map[string]int32{}
 	for i := range d.spec.Cells {
 		c := &d.spec.Cells[i]
 		keeps[c.Cluster] += c.Replicas - c.Replaced
 	}
-	fenced := map[string]bool{}
+	fenced := map[string][]ordinals.Range{}
 	for i := range d.facts.Members {
 		m := &d.facts.Members[i]
 		if m.Lost && had[m.Name] > keeps[m.Name] {
+			fenced[m.Name] = ordinals.Take(ledger.Ranges(m.Name), reserved, had[m.Name])
 			*ledger = ledger.Fence(m.Name, had[m.Name], reserved)
-			had[m.Name], fenced[m.Name] = 0, true
+			had[m.Name] = 0
 		}
 	}
 	if len(fenced) == 0 {
-		return
+		return nil
 	}
+	isFenced := func(cluster string) bool { _, ok := fenced[cluster]; return ok }
 	for i := range d.spec.Cells {
-		if c := &d.spec.Cells[i]; fenced[c.Cluster] {
+		if c := &d.spec.Cells[i]; isFenced(c.Cluster) {
 			c.Replicas, c.Replaced = c.Replicas-c.Replaced, 0
 			c.Reason = topology.Reason{Code: CellFenced}
 		}
@@ -133,11 +138,12 @@ func (d *draft) fence(ledger *ordinals.Ledger, had map[string]int32, reserved []
 	last := *d.last
 	last.Cells = slices.Clone(last.Cells)
 	for i := range last.Cells {
-		if c := &last.Cells[i]; fenced[c.Cluster] {
+		if c := &last.Cells[i]; isFenced(c.Cluster) {
 			c.Granted, c.Reserved = topology.Budget{}, topology.Budget{}
 		}
 	}
 	d.last = &last
+	return fenced
 }
 
 // demands returns what each member is to run, by name. Lost members come last: their ordinals go to those that replace

@@ -33,6 +33,8 @@ const (
 	TooManyDependencies = "TooManyDependencies"
 	// OrdinalsUsedUp: no ordinals are left for some replicas; pods that run stay.
 	OrdinalsUsedUp = "OrdinalsUsedUp"
+	// HandOverCut: values that replacement pods are to get are too large; the workload is placed all the same.
+	HandOverCut = "HandOverCut"
 	// TooManyCells: the workload would have more cells than a placement holds.
 	TooManyCells = "TooManyCells"
 

@@ -23,6 +23,7 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/override"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/hub/wire/karmada"
+	"github.com/flotilla-dev/flotilla/topology/handover"
 )
 
 // TooLarge is the reason where a manifest is larger than what is delivered.
@@ -101,6 +102,9 @@ func plan(
 		}
 		if p.Spec.RescheduleAfter != "" {
 			w.Annotations[topology.AnnotationRescheduleAfter] = p.Spec.RescheduleAfter
+		}
+		if asked := handover.Ask(p.Spec.HandOver); asked != "" {
+			w.Annotations[topology.AnnotationHandOver] = asked
 		}
 		if adopt := cells[0].Adoption.Value(); adopt != "" {
 			w.Annotations[topology.AnnotationAdopt] = adopt
@@ -185,8 +189,8 @@ func withAll(some, all map[string]string) map[string]string {
 func merge(have, want *work.Work) (*work.Work, bool) {
 	_, adopts := want.Annotations[topology.AnnotationAdopt]
 	_, adopted := have.Annotations[topology.AnnotationAdopt]
-	needs := have.Annotations[topology.AnnotationDependsOn] == want.Annotations[topology.AnnotationDependsOn] &&
-		have.Annotations[topology.AnnotationRescheduleAfter] == want.Annotations[topology.AnnotationRescheduleAfter]
+	optional := []string{topology.AnnotationDependsOn, topology.AnnotationRescheduleAfter, topology.AnnotationHandOver}
+	needs := !slices.ContainsFunc(optional, func(key string) bool { return have.Annotations[key] != want.Annotations[key] })
 	preserve := want.Spec.PreserveResourcesOnDeletion == nil ||
 		equality.Semantic.DeepEqual(have.Spec.PreserveResourcesOnDeletion, want.Spec.PreserveResourcesOnDeletion)
 	if (adopts || !adopted) && isIn(want.Labels, have.Labels) && isIn(want.Annotations, have.Annotations) && needs && preserve &&
@@ -201,8 +205,9 @@ func merge(have, want *work.Work) (*work.Work, bool) {
 	if out.Annotations == nil {
 		out.Annotations = map[string]string{}
 	}
-	delete(out.Annotations, topology.AnnotationDependsOn)
-	delete(out.Annotations, topology.AnnotationRescheduleAfter)
+	for _, key := range optional {
+		delete(out.Annotations, key)
+	}
 	if want.Spec.PreserveResourcesOnDeletion != nil {
 		out.Spec.PreserveResourcesOnDeletion = want.Spec.PreserveResourcesOnDeletion
 	}

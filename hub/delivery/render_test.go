@@ -158,6 +158,27 @@ func TestMembersAreAskedForPodsWithoutANode(t *testing.T) {
 	}
 }
 
+func TestMembersAreAskedForValues(t *testing.T) {
+	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
+	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{
+		HandOver: &topology.HandOver{Labels: []string{"role"}, Status: []topology.HandOverStatus{{Name: "a"}}},
+		Cells:    []topology.Cell{{Cluster: "east", Replicas: 1}}}}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}
+	asked, _, err := planOf(key, "hub", cs, p, additions{})
+	if err != nil || asked[0].Annotations[topology.AnnotationHandOver] != `{"labels":["role"]}` {
+		t.Fatalf("%v, %v", asked, err)
+	}
+	p.Spec.HandOver = nil
+	unasked, _, err := planOf(key, "hub", cs, p, additions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	merged, changed := merge(asked[0], unasked[0])
+	if _, still := merged.Annotations[topology.AnnotationHandOver]; !changed || still {
+		t.Errorf("changed %t: %v", changed, merged.Annotations)
+	}
+}
+
 // TestNothingIsDeliveredEmptied holds that a strategy that has lost its last field goes to members as if it had never
 // been there, and that the user's pod template stays as it is. Over a field that stood there, server-side apply makes
 // {} null, which the members' API servers refuse.

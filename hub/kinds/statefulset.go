@@ -20,6 +20,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+	"github.com/flotilla-dev/flotilla/topology/handover"
 	"github.com/flotilla-dev/flotilla/topology/lending"
 	"github.com/flotilla-dev/flotilla/topology/ordinals"
 )
@@ -173,8 +174,10 @@ func renderStatefulSet(o Object, order *Order) (Manifest, error) {
 	set := o.(*apps.StatefulSet)
 	spec := set.Spec.DeepCopy()
 	replicas, granted, waiting := Total(order.Cells)
+	var annotations map[string]string
 	if order.Ordinals != nil {
 		replicas = renderOrdinals(spec, order, replicas)
+		annotations = handedOver(spec, replicas, order.Ordinals.HandOver)
 	}
 	spec.Replicas = &replicas
 	if order.Budget == nil && !onDelete(&set.Spec) {
@@ -184,7 +187,22 @@ func renderStatefulSet(o Object, order *Order) (Manifest, error) {
 		rolling.Paused = rolling.Paused || waiting || granted.Unavailable == 0
 		spec.UpdateStrategy.RollingUpdate = &rolling
 	}
-	return Manifest{Spec: spec}, nil
+	return Manifest{Spec: spec, Annotations: annotations}, nil
+}
+
+// handedOver returns the annotation with the values that wait for pods of a member, whose ordinals its spec has.
+func handedOver(spec *apps.StatefulSetSpec, replicas int32, waiting *topology.HandOverValues) map[string]string {
+	if waiting == nil {
+		return nil
+	}
+	own, _ := ordinals.NewSet(ptr.Deref(spec.Ordinals, apps.StatefulSetOrdinals{}).Start, replicas, spec.ReserveOrdinals)
+	text := handover.Give(slices.DeleteFunc(slices.Clone(waiting.Pods), func(pod topology.OrdinalValues) bool {
+		return !own.Has(pod.Ordinal)
+	}))
+	if text == "" {
+		return nil
+	}
+	return map[string]string{topology.AnnotationHandedOver: text}
 }
 
 // renderOrdinals writes the ordinals of the member into its spec, and returns for how many of replicas it has some.

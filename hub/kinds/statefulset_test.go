@@ -112,6 +112,38 @@ func TestHeadlessServicesGoAlong(t *testing.T) {
 	}
 }
 
+func TestMembersGetValuesOfTheirOrdinals(t *testing.T) {
+	values := func(ordinals ...int32) (out []topology.OrdinalValues) {
+		for _, ordinal := range ordinals {
+			out = append(out, topology.OrdinalValues{Ordinal: ordinal, Values: map[string]string{"a": "b"}})
+		}
+		return out
+	}
+	recorded := &topology.Ordinals{Start: 5, Blocks: []topology.OrdinalBlock{
+		{Cluster: "east", Ranges: []topology.OrdinalRange{{Start: 0, End: 0}, {Start: 1000, End: 1999}}},
+		{Cluster: "west", Ranges: []topology.OrdinalRange{{Start: 2000, End: 2999}}},
+	}, HandOver: &topology.HandOverValues{Pods: values(5, 1005, 1006, 2005)}}
+	for cluster, want := range map[string]string{
+		"east":  `[{"ordinal":5,"values":{"a":"b"}},{"ordinal":1005,"values":{"a":"b"}}]`,
+		"west":  `[{"ordinal":2005,"values":{"a":"b"}}]`,
+		"north": "",
+	} {
+		order := &Order{Cells: []topology.Cell{{Cluster: cluster, Replicas: 2}}, Ordinals: recorded}
+		manifest, err := renderStatefulSet(statefulSet(), order)
+		if got := manifest.Annotations[topology.AnnotationHandedOver]; err != nil || got != want {
+			t.Errorf("%s: %s, %v", cluster, got, err)
+		}
+	}
+	if len(recorded.HandOver.Pods) != 4 || recorded.HandOver.Pods[3].Ordinal != 2005 {
+		t.Errorf("the placement changed: %+v", recorded.HandOver)
+	}
+	recorded.HandOver = nil
+	manifest, err := renderStatefulSet(statefulSet(), &Order{Cells: []topology.Cell{{Cluster: "east"}}, Ordinals: recorded})
+	if err != nil || manifest.Annotations != nil {
+		t.Errorf("annotations %v without values, %v", manifest.Annotations, err)
+	}
+}
+
 func TestManifestsOfStatefulSets(t *testing.T) {
 	recorded := &topology.Ordinals{Start: 5, Blocks: []topology.OrdinalBlock{
 		{Cluster: "east", Ranges: []topology.OrdinalRange{{Start: 0, End: 999}}},

@@ -141,6 +141,7 @@ func decideFederated(s *State, rules kinds.Table) Step {
 		facts.Members[i].Reserved = s.reserved[facts.Members[i].Name]
 	}
 	again := JudgeMembers(s, facts.Members, &failover)
+	facts.StatusValues = s.statusValues(facts.Members, failover.HandOver)
 	if s.Placement != nil {
 		facts.Last = &s.Placement.Spec
 	}

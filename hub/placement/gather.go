@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,6 +41,8 @@ type State struct {
 	Members     []topology.MemberCluster
 	// reports are the newest of each member about the workload, by member.
 	reports map[string]capacity.Report
+	// statuses are those of the member objects that reports are about, by member. They are nil without one.
+	statuses map[string]*runtime.RawExtension
 	// reported is the highest sequence in a report, at most wire.MaxSequence.
 	reported int64
 	// written is the sequence of each member's Work.

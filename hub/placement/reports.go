@@ -52,6 +52,7 @@ func (r *Gatherer) gatherReports(ctx context.Context, s *State) error {
 		return fmt.Errorf("list Works of %s: %w", s.key.Sentence(), err)
 	}
 	s.reports, s.found, s.written = map[string]capacity.Report{}, map[string]decision.Found{}, map[string]int64{}
+	s.statuses = map[string]*runtime.RawExtension{}
 	s.runs = runsOf(works.Items, s.Placement)
 	for i := range works.Items {
 		w := &works.Items[i]
@@ -83,6 +84,11 @@ func (r *Gatherer) gatherReports(ctx context.Context, s *State) error {
 			Applied:       report.Sequence > 0 || meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied),
 			Use:           use,
 			Unschedulable: report.Unschedulable,
+			HandOver:      report.HandOver,
+			HandedOver:    report.HandedOver,
+		}
+		if len(w.Status.ManifestStatuses) == 1 {
+			s.statuses[cluster] = w.Status.ManifestStatuses[0].Status
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -187,7 +188,8 @@ func reportChanged(rules kinds.Table) predicate.Predicate {
 			}
 			return before.Sequence != after.Sequence || before.HubID != after.HubID ||
 				!equality.Semantic.DeepEqual(before.InUse, after.InUse) ||
-				!equality.Semantic.DeepEqual(before.Unschedulable, after.Unschedulable)
+				!equality.Semantic.DeepEqual(before.Unschedulable, after.Unschedulable) ||
+				!slices.Equal(before.HandedOver, after.HandedOver) || cutOf(before) != cutOf(after)
 		},
 	}
 }

@@ -114,7 +114,8 @@ func (r *Reconciler) release(ctx context.Context, w *work.Work, m *memo, live *u
 		"annotations": map[string]any{
 			topology.AnnotationSequence: nil, topology.AnnotationSubsetLimits: nil,
 			topology.AnnotationZones: nil, topology.AnnotationSpread: nil,
-			topology.AnnotationTemplateBefore: nil, topology.AnnotationLetGo: strategy,
+			topology.AnnotationTemplateBefore: nil, topology.AnnotationHandedOver: nil,
+			topology.AnnotationLetGo: strategy,
 		},
 	}})
 	if err != nil {

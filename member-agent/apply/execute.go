@@ -77,6 +77,7 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 		r.Outcomes.set(client.ObjectKeyFromObject(w), Outcome{
 			WorkUID: w.UID, Generation: w.Generation, Ref: m.order.Ref, HubID: m.order.HubID, Sequence: m.order.Sequence,
 			RescheduleAfter: w.Annotations[topology.AnnotationRescheduleAfter],
+			HandOver:        w.Annotations[topology.AnnotationHandOver],
 			Applied:         true, Kept: true, Reason: work.ReasonApplied, Message: keptMessage, At: r.Clock.Now(),
 		})
 		return ctrl.Result{}, r.Copies.Keep(ctx, w)

@@ -28,8 +28,8 @@ type Outcome struct {
 	// HubID and Sequence of the order.
 	HubID    string
 	Sequence int64
-	// RescheduleAfter is what the order asks of the report: it comes and goes without a new sequence.
-	RescheduleAfter string
+	// RescheduleAfter and HandOver are what the order asks of the report: they come and go without a new sequence.
+	RescheduleAfter, HandOver string
 	// Held: the order is not carried out before the hub has answered the session. The object is that of an earlier order.
 	Held bool
 	// Applied, Reason and Message become the condition Applied.
@@ -151,6 +151,7 @@ func (r *Reconciler) outcome(w *work.Work, m *memo, applied bool, reason, messag
 		WorkUID: w.UID, Generation: w.Generation,
 		Ref: m.order.Ref, HubID: m.order.HubID, Sequence: m.order.Sequence,
 		RescheduleAfter: w.Annotations[topology.AnnotationRescheduleAfter],
+		HandOver:        w.Annotations[topology.AnnotationHandOver],
 		Applied:         applied, Reason: reason, Message: message, At: r.Clock.Now(),
 	})
 }

@@ -209,7 +209,8 @@ func sameOrder(a, b *work.Work) bool {
 		a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() &&
 		a.Annotations[topology.AnnotationHubID] == b.Annotations[topology.AnnotationHubID] &&
 		a.Annotations[topology.AnnotationSequence] == b.Annotations[topology.AnnotationSequence] &&
-		a.Annotations[topology.AnnotationRescheduleAfter] == b.Annotations[topology.AnnotationRescheduleAfter]
+		a.Annotations[topology.AnnotationRescheduleAfter] == b.Annotations[topology.AnnotationRescheduleAfter] &&
+		a.Annotations[topology.AnnotationHandOver] == b.Annotations[topology.AnnotationHandOver]
 }
 
 // watchOwn follows the own MemberCluster: what the hub says there decides whether anything is executed.

@@ -77,8 +77,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	}
 	waiting := source.Kind[client.Object](mgr.GetCache(), &corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.worksOf),
 		unschedulableChanged())
+	values := source.Kind[client.Object](mgr.GetCache(), &corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.askedAbout),
+		valuesChanged())
 	for _, events := range []source.Source{options.Outcomes.Source(), options.Objects.Source(), options.Hub.Rounds(),
-		waiting} {
+		waiting, values} {
 		if err := c.Watch(events); err != nil {
 			return fmt.Errorf("set up report: %w", err)
 		}

@@ -92,6 +92,12 @@ func (s Set) All() iter.Seq2[int, int32] {
 	}
 }
 
+// Has reports whether the ordinal is in the set.
+func (s Set) Has(ordinal int32) bool {
+	_, ok := s.Position(ordinal)
+	return ok
+}
+
 // Position returns how many ordinals of the set are lower than the given one; ok is false if it is none of the set.
 func (s Set) Position(ordinal int32) (position int, ok bool) {
 	for _, in := range s.ranges {

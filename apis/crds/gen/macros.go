@@ -48,6 +48,17 @@ func macros() map[string]macro {
 			" (!has($1.spec.storageClassName) || !has($2.spec.storageClassName)" +
 			" || $1.spec.storageClassName == $2.spec.storageClassName)" +
 			" && (has($1.spec.accessModes) ? $1.spec.accessModes : []) == (has($2.spec.accessModes) ? $2.spec.accessModes : []))"},
+		// handOverNames{h}: the names of the labels, annotations and values of the status that a hand-over names, as the keys
+		// have them. handOverVariables{h}: the ends of their environment variables.
+		"handOverNames": {1, handOverNames},
+		"handOverVariables": {1, handOverNames + ".map(key, key.substring(key.lastIndexOf('/') + 1).upperAscii()" +
+			".replace('-', '_').replace('.', '_'))"},
+		// qualifiedName{key}: the key can be that of a label or an annotation.
+		"qualifiedName": {1, "$1.matches('^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?" +
+			"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')"},
+		// statusPath{path}: the JSONPath leads below .status by fields, indexes and filters that compare with a text.
+		"statusPath": {1, "$1.matches('^[{][.]status([.][A-Za-z_][A-Za-z0-9_-]*|[[][0-9]{1,6}[]]" +
+			`|[[][?][(]\\x40[.][A-Za-z_][A-Za-z0-9_]*=="[^"\\\\]*"[)][]])+[}]$')`},
 		// selectorMatches{selector}{pod template}: the label selector matches the template's labels; none are no match.
 		"selectorMatches": {2, "(has($2.metadata) && has($2.metadata.labels)" +
 			" && (!has($1.matchLabels) || $1.matchLabels.all(k," +
@@ -58,6 +69,9 @@ func macros() map[string]macro {
 			" : e.operator == 'Exists' ? e.key in $2.metadata.labels : !(e.key in $2.metadata.labels))))"},
 	}
 }
+
+const handOverNames = "((has($1.labels) ? $1.labels : []) + (has($1.annotations) ? $1.annotations : [])" +
+	" + (has($1.status) ? $1.status.map(s, s.name) : []))"
 
 // cronPattern is a regular expression, as it is written in a string of CEL, for schedules of cron: five fields or a
 // descriptor, after a time zone if there is one.

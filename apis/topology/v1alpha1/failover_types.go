@@ -18,6 +18,7 @@ const (
 
 // Failover says when a member counts as lost, and what becomes of its replicas then.
 // +kubebuilder:validation:XValidation:rule="!has(self.after) || !self.after.matches('^([0-9]{1,5}(h|m|s)){1,3}$') || duration(self.after) >= duration('20s') && duration(self.after) <= duration('720h')",fieldPath=".after",message="after must be from 20s to 720h: correct it",messageExpression="'after is %s: it must be from 20s (a failure of many members shows itself within 10s, and is to be seen before the first of them is given up) to 720h'.format([self.after])"
+// +kubebuilder:validation:XValidation:rule="!has(self.handOver) || has(self.mode) && self.mode == 'Fence'",fieldPath=".handOver",message="handOver needs mode Fence, the only one that moves ordinals: set mode: Fence, or remove handOver",messageExpression="'handOver does not go with mode %s, which moves no ordinals: set mode: Fence, or remove handOver'.format([has(self.mode) ? self.mode : 'Never'])"
 type Failover struct {
 	// mode: Never leaves the replicas of a lost member where they are. Replace places them on the other members, as far as
 	// those have room and bounds allow it; when the member returns, its pods go as far as their replacements are
@@ -33,6 +34,10 @@ type Failover struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s)){1,3}$')",message="after is no duration: write hours, minutes and seconds, such as 5m or 90s",messageExpression="'after %s is no duration: write hours, minutes and seconds, such as 5m or 90s'.format([self])"
 	After string `json:"after,omitempty"`
+	// handOver names values of a pod that its replacement in another member gets, once. It is for workloads whose pods have
+	// ordinals, and for mode Fence. Default: none.
+	// +optional
+	HandOver *HandOver `json:"handOver,omitempty"`
 }
 
 // Fence is a person's word that nothing runs in a member that is not heard of.

@@ -78,12 +78,15 @@ type WorkloadPlacementSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	RescheduleAfter string `json:"rescheduleAfter,omitempty"`
+	// handOver names what members report of pods with ordinals, for those that replace them; absent: nothing.
+	// +optional
+	HandOver *HandOver `json:"handOver,omitempty"`
 
 	EarlierSpec `json:",inline"`
 }
 
-// Ordinals record which cluster has which ordinals, so that no two pods have one name. All numbers but start are
-// offsets from start.
+// Ordinals record which cluster has which ordinals, so that no two pods have one name. All numbers but start and those
+// of handOver are offsets from start.
 type Ordinals struct {
 	// start is the first ordinal, spec.ordinals.start of the workload as it was when its pods got their names.
 	// +optional
@@ -101,6 +104,9 @@ type Ordinals struct {
 	// +optional
 	// +listType=atomic
 	Free []OrdinalRange `json:"free,omitempty"`
+	// handOver are the last values of pods that lost clusters ran. Each is kept until the pod that gets it was created.
+	// +optional
+	HandOver *HandOverValues `json:"handOver,omitempty"`
 }
 
 // Block returns the ordinals of a cluster, nil if it has none.

@@ -3,6 +3,8 @@ package v1alpha1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
 const (
@@ -159,6 +161,16 @@ type Report struct {
 	// +listMapKey=zone
 	// +kubebuilder:validation:MaxItems=1000
 	Unschedulable []UnschedulablePods `json:"unschedulable,omitempty"`
+	// handOver is what the pods have of the labels and annotations that the Work's annotation
+	// topology.flotilla.dev/hand-over names. An ordinal whose pod is gone, or not Ready, keeps its last values for those
+	// that the pod lacks.
+	// +optional
+	HandOver *topology.HandOverValues `json:"handOver,omitempty"`
+	// handedOver are the ordinals whose pods were created with values that the order has for them.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=2048
+	HandedOver []int32 `json:"handedOver,omitempty"`
 }
 
 // UnschedulablePods is a number of pods without a node.

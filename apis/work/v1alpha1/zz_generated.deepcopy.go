@@ -5,6 +5,7 @@
 package v1alpha1
 
 import (
+	topologyv1alpha1 "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -58,6 +59,16 @@ func (in *Report) DeepCopyInto(out *Report) {
 	if in.Unschedulable != nil {
 		in, out := &in.Unschedulable, &out.Unschedulable
 		*out = make([]UnschedulablePods, len(*in))
+		copy(*out, *in)
+	}
+	if in.HandOver != nil {
+		in, out := &in.HandOver, &out.HandOver
+		*out = new(topologyv1alpha1.HandOverValues)
+		(*in).DeepCopyInto(*out)
+	}
+	if in.HandedOver != nil {
+		in, out := &in.HandedOver, &out.HandedOver
+		*out = make([]int32, len(*in))
 		copy(*out, *in)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podname"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
+	"github.com/flotilla-dev/flotilla/topology/handover"
 )
 
 // apply carries out the plan.
@@ -44,6 +45,11 @@ func (r *Reconciler) create(ctx context.Context, s *scope, pace workload.Pace) i
 	if len(s.plan.Create) == 0 {
 		return 0
 	}
+	given, err := handover.Given(s.set)
+	if err != nil {
+		s.Fail(string(v1beta1.StatefulSetConditionFailedCreatePod), err)
+		return 0
+	}
 	now := r.Clock.Now()
 	opened := r.Opening(s.pass, now)
 	if opened == nil {
@@ -60,6 +66,7 @@ func (r *Reconciler) create(ctx context.Context, s *scope, pace workload.Pace) i
 		}
 		pod := newPod(s.set, creation, now)
 		provision.Attach(pod, id)
+		handOver(pod, given[creation.Ordinal])
 		err := r.CreatePod(ctx, s.pass, pod, opened)
 		if apierrors.IsAlreadyExists(err) {
 			return r.taken(ctx, pod, err)

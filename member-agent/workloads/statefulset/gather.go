@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
@@ -88,9 +89,12 @@ func revisionStatus(set *v1beta1.StatefulSet) workload.RevisionStatus {
 
 // owner names the StatefulSet to package history. Revisions have the labels of the template and the annotations of the
 // StatefulSet, as published.
+// Values that are handed over once are not among them.
 func owner(set *v1beta1.StatefulSet) history.Owner {
+	annotations := maps.Clone(set.Annotations)
+	delete(annotations, topology.AnnotationHandedOver)
 	return history.Owner{Object: set, Kind: v1beta1.StatefulSetKind, Labels: set.Spec.Template.Labels,
-		Annotations: maps.Clone(set.Annotations)}
+		Annotations: annotations}
 }
 
 // reasonInvalidReserveOrdinals is why a StatefulSet stands still whose reserveOrdinals cannot be read.

@@ -18,6 +18,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
+	"github.com/flotilla-dev/flotilla/topology/ordinals"
 )
 
 // report records the events of the pass and writes the status, if it changed.
@@ -159,9 +160,22 @@ func Reporting() workload.Reporting {
 		Observed: func(live *unstructured.Unstructured) bool {
 			return workload.Observed(live) && workload.ObservedSequence(live)
 		},
-		New:   func() client.Object { return &v1beta1.StatefulSet{} },
-		Maker: makerOf,
+		New:      func() client.Object { return &v1beta1.StatefulSet{} },
+		Maker:    makerOf,
+		Ordinals: ordinalsIn,
 	}
+}
+
+// ordinalsIn returns what tells the ordinals that a StatefulSet is to have from others.
+func ordinalsIn(live *unstructured.Unstructured) (func(ordinal int32) bool, error) {
+	set, err := workload.Decode(live, &v1beta1.StatefulSet{})
+	if err != nil {
+		return nil, err
+	}
+	// The condition Stalled says which reservation cannot be read; the others hold.
+	own, _ := ordinals.NewSet(ptr.Deref(set.Spec.Ordinals, v1beta1.StatefulSetOrdinals{}).Start,
+		ptr.Deref(set.Spec.Replicas, 1), set.Spec.ReserveOrdinals)
+	return own.Has, nil
 }
 
 // makerOf says how the StatefulSet makes pods: one that finds no node keeps OrderedReady from creating the next.

@@ -23,10 +23,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/statefulset"
+	"github.com/flotilla-dev/flotilla/topology/handover"
 )
 
 // limit is how long anything may take on a busy machine.
@@ -78,6 +80,7 @@ func stories() map[string]func(*world) {
 		"takes over pods and revisions of a native StatefulSet": takesOver,
 		"shows failures and clears them":                        showsFailures,
 		"holds pods back whose ordinals may have moved":         holdsUnconfirmedOrdinals,
+		"hands values over to pods of their ordinals":           handsOver,
 	}
 }
 
@@ -613,4 +616,71 @@ func holdsUnconfirmedOrdinals(w *world) {
 	if after[0].UID != before[0].UID || after[1].UID != before[1].UID {
 		w.Error("a running pod was replaced")
 	}
+}
+
+// handsOver creates the pods of some ordinals with values, as annotations and variables. They change neither the
+// revision nor updates in place. Without the annotation, and while it cannot be read, no pod gets any.
+func handsOver(w *world) {
+	given := func(text string) func(*v1beta1.StatefulSet) {
+		return func(set *v1beta1.StatefulSet) {
+			set.Annotations = map[string]string{topology.AnnotationHandedOver: text}
+		}
+	}
+	inPlace := rolling(v1beta1.RollingUpdateStatefulSetStrategy{PodUpdatePolicy: v1beta1.InPlaceIfPossiblePodUpdatePolicy})
+	w.create(newSet("heir", 2, parallel, inPlace, func(set *v1beta1.StatefulSet) {
+		spec := &set.Spec.Template.Spec
+		spec.InitContainers = []corev1.Container{{Name: "init", Image: "busybox:1"}}
+		spec.Containers[0].Env = []corev1.EnvVar{{Name: "FLOTILLA_HANDOVER_CHECKPOINT", Value: "none"},
+			{Name: "FROM", Value: "$(FLOTILLA_HANDOVER_CHECKPOINT)"}}
+	}, given(`[{"ordinal":1,"values":{"checkpoint":"7","last-id":"$(FROM)"}},{"ordinal":9,"values":{"checkpoint":"x"}}]`)))
+	pods := w.settle("heir")
+	env := func(e []corev1.EnvVar) (out []string) {
+		for _, v := range e {
+			out = append(out, v.Name+"="+v.Value)
+		}
+		return out
+	}
+	const first, second, own = "FLOTILLA_HANDOVER_CHECKPOINT=7", "FLOTILLA_HANDOVER_LAST_ID=$$(FROM)",
+		"FROM=$(FLOTILLA_HANDOVER_CHECKPOINT)"
+	expectHeir := func(pod *corev1.Pod) {
+		w.Helper()
+		main, init := env(pod.Spec.Containers[0].Env), env(pod.Spec.InitContainers[0].Env)
+		if !slices.Equal(main, []string{first, second, own}) || !slices.Equal(init, []string{first, second}) ||
+			pod.Annotations["handover.flotilla.dev/checkpoint"] != "7" ||
+			pod.Annotations["handover.flotilla.dev/last-id"] != "$(FROM)" {
+			w.Errorf("%s has %v, %v and %v", pod.Name, main, init, pod.Annotations)
+		}
+	}
+	expectNone := func(pod *corev1.Pod) {
+		w.Helper()
+		if main := env(pod.Spec.Containers[0].Env); main[0] != "FLOTILLA_HANDOVER_CHECKPOINT=none" || handover.Received(pod) {
+			w.Errorf("%s has %v and %v", pod.Name, main, pod.Annotations)
+		}
+	}
+	expectNone(&pods[0])
+	expectHeir(&pods[1])
+	if a, b := pods[0].Labels, pods[1].Labels; a[appsv1.ControllerRevisionHashLabelKey] !=
+		b[appsv1.ControllerRevisionHashLabelKey] {
+		w.Errorf("two revisions: %v and %v", a, b)
+	}
+
+	w.change("heir", image("nginx:2"))
+	updated := w.settle("heir")
+	if images(updated) != "nginx:2 nginx:2" || updated[1].UID != pods[1].UID {
+		w.Errorf("images %s; the pod of ordinal 1 has the uid %s, before %s", images(updated), updated[1].UID, pods[1].UID)
+	}
+	expectHeir(&updated[1])
+
+	w.change("heir", given("{"))
+	w.must(w.Delete(w.Context(), &updated[1]))
+	w.eventually("the condition says why no pod is created", func() string {
+		failed := condition(w.get("heir"), string(v1beta1.StatefulSetConditionFailedCreatePod))
+		if failed.Status != corev1.ConditionTrue || !strings.Contains(failed.Message, topology.AnnotationHandedOver) {
+			return fmt.Sprintf("%+v", failed)
+		}
+		return ""
+	})
+	w.change("heir", func(set *v1beta1.StatefulSet) { set.Annotations = nil })
+	pods = w.settle("heir")
+	expectNone(&pods[1])
 }
