@@ -31,6 +31,7 @@ func statefulSetKind() Kind {
 		New:            func() Object { return &apps.StatefulSet{} },
 		NewList:        func() ObjectList { return &apps.StatefulSetList{} },
 		Read:           readStatefulSet,
+		Divider:        unusedSpreads(),
 		Template:       plainTemplate(func(o Object) *apps.PodTemplate { return &o.(*apps.StatefulSet).Spec.Template }),
 		Render:         renderStatefulSet,
 		Budget:         true,

@@ -35,6 +35,8 @@ type Facts struct {
 	Pods podset.Set
 	// Ordinals are those that the StatefulSet is to have.
 	Ordinals ordinals.Set
+	// Spread says in which subsets new pods start; nil without one.
+	Spread *Spread
 	// Claim returns the claim with a name, or nil.
 	Claim func(name string) *corev1.PersistentVolumeClaim
 	// Budget is what a hub grants. Once it has expired nothing is disrupted until the hub is back.
@@ -46,7 +48,8 @@ type Facts struct {
 
 // Creation is a pod to create.
 type Creation struct {
-	Ordinal  int32
+	Ordinal int32
+	// Revision has the template with what the pod's subset adds to it.
 	Revision workload.Revision
 }
 
@@ -110,11 +113,14 @@ type planner struct {
 	spare int32
 	// old is how many active pods do not have the update revision.
 	old int32
+	// stamped are the templates of new pods by revision and subset.
+	stamped map[stampKey]*corev1.PodTemplateSpec
 }
 
 // Compute returns the plan for the facts. It changes nothing of them.
 func Compute(f Facts) (Plan, error) {
-	p := &planner{Facts: f, moves: workload.Moves{Revisions: f.Revisions, NoResize: f.NoResize}}
+	p := &planner{Facts: f, moves: workload.Moves{Revisions: f.Revisions, NoResize: f.NoResize},
+		stamped: map[stampKey]*corev1.PodTemplateSpec{}}
 	p.plan.Release = f.Pods.NoLongerMatching
 	p.sort()
 	if !f.Budget.Expired {
@@ -354,7 +360,7 @@ func (p *planner) create(s *slot) bool {
 			p.old++
 		}
 	}
-	p.plan.Create = append(p.plan.Create, Creation{Ordinal: s.ordinal, Revision: revision})
+	p.plan.Create = append(p.plan.Create, Creation{Ordinal: s.ordinal, Revision: p.stamp(revision, s.position)})
 	return true
 }
 

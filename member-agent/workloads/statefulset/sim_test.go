@@ -114,7 +114,8 @@ func (s *simulated) build(env simulator.Env) (reconcile.Reconciler, error) {
 	if err := history.Index(context.Background(), env.Fields, v1beta1.StatefulSetKind); err != nil {
 		return nil, err
 	}
-	r := &Reconciler{noResize: func(context.Context) (bool, error) { return false, nil }}
+	r := &Reconciler{noResize: func(context.Context) (bool, error) { return false, nil },
+		ruling: func(context.Context, types.NamespacedName) *v1beta1.WorkloadSpread { return nil }}
 	r.Controller = workload.New(workload.Parts{Client: env.Client, Live: env.Live, Events: env.Events, Clock: env.Clock,
 		Pods: pods, Claims: claims, Namespaces: unknown{}}, r.kind())
 	if s.blind {
