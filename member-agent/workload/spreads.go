@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 )
 
@@ -25,29 +24,29 @@ const (
 	// spreadRetry is how often the agent looks for the kind in a cluster without it: as often as controllers look for
 	// theirs.
 	spreadRetry = 10 * time.Second
-	// spreadWait is how long workloads wait for the WorkloadSpreads when the agent starts. A list of thousands takes a
+	// spreadWait is how long workloads wait for the spreads when the agent starts. A list of thousands takes a
 	// second. If it cannot be had at all, pods that start in no subset are better than none.
 	spreadWait = 30 * time.Second
 )
 
-// Spreads knows the WorkloadSpreads of the workloads of one kind, whose controller gives new pods their subsets. It is
-// a source that the controller waits for. A cluster without the kind WorkloadSpread has none until the kind is
-// installed. A WorkloadSpread decides where new pods go, and changes no running pod. If its spec changes, its workload
-// is reconciled, because the API server may have refused pods with what the WorkloadSpread adds.
+// Spreads knows the objects that spread the pods of the workloads of one kind (package kernel/spread), whose controller
+// gives new pods their subsets. It is a source that the controller waits for. A cluster without the kind of these
+// objects has none until it is installed. A spread decides where new pods go, and changes no running pod. If its spec
+// changes, its workload is reconciled, because the API server may have refused pods with what the spread adds.
 type Spreads struct {
 	cache cache.Cache
 	kind  schema.GroupVersionKind
 	// delay is how long events are gathered before the workload is reconciled.
 	delay   time.Duration
 	indexer atomic.Pointer[toolscache.Indexer]
-	// known is closed when it is known which WorkloadSpreads there are, or that there are none.
+	// known is closed when it is known which spreads there are, or that there are none.
 	known chan struct{}
 	once  sync.Once
 }
 
 var _ source.SyncingSource = &Spreads{}
 
-// NewSpreads returns the WorkloadSpreads of the workloads of a kind.
+// NewSpreads returns the spreads of the workloads of a kind.
 func NewSpreads(c cache.Cache, kind schema.GroupVersionKind, delay time.Duration) *Spreads {
 	return &Spreads{cache: c, kind: kind, delay: delay, known: make(chan struct{})}
 }
@@ -62,7 +61,7 @@ func (s *Spreads) Start(ctx context.Context, q Queue) error {
 			case meta.IsNoMatchError(err):
 				s.once.Do(func() { close(s.known) })
 			case err != nil && ctx.Err() == nil:
-				ctrl.LoggerFrom(ctx).Error(err, "pods start in no subset until WorkloadSpreads can be watched",
+				ctrl.LoggerFrom(ctx).Error(err, "pods start in no subset until their spreads can be watched",
 					"kind", s.kind.Kind)
 			}
 			return err == nil, nil
@@ -71,25 +70,25 @@ func (s *Spreads) Start(ctx context.Context, q Queue) error {
 	return nil
 }
 
-// watch returns when all WorkloadSpreads are known and watched.
+// watch returns when all spreads are known and watched.
 func (s *Spreads) watch(ctx context.Context, q Queue) error {
-	informer, err := s.cache.GetInformer(ctx, &v1beta1.WorkloadSpread{}, cache.BlockUntilSynced(false))
+	informer, err := s.cache.GetInformer(ctx, &spread.Object{}, cache.BlockUntilSynced(false))
 	if err != nil {
-		return fmt.Errorf("watch WorkloadSpreads: %w", err)
+		return fmt.Errorf("watch spreads: %w", err)
 	}
 	shared, ok := informer.(toolscache.SharedIndexInformer)
 	if !ok {
-		return fmt.Errorf("watch WorkloadSpreads: a cache of type %T has no indexes; use one cache for all namespaces",
+		return fmt.Errorf("watch spreads: a cache of type %T has no indexes; use one cache for all namespaces",
 			informer)
 	}
 	indexer := shared.GetIndexer()
 	if _, ok := indexer.GetIndexers()[s.index()]; !ok {
 		if err := shared.AddIndexers(toolscache.Indexers{s.index(): s.byTarget}); err != nil {
-			return fmt.Errorf("index WorkloadSpreads by their target: %w", err)
+			return fmt.Errorf("index spreads by their target: %w", err)
 		}
 	}
 	if _, err := shared.AddEventHandler(s.events(q)); err != nil {
-		return fmt.Errorf("watch WorkloadSpreads: %w", err)
+		return fmt.Errorf("watch spreads: %w", err)
 	}
 	if !toolscache.WaitForCacheSync(ctx.Done(), shared.HasSynced) {
 		return ctx.Err()
@@ -99,7 +98,7 @@ func (s *Spreads) watch(ctx context.Context, q Queue) error {
 	return nil
 }
 
-// WaitForSync waits until it is known which WorkloadSpreads there are, though not forever.
+// WaitForSync waits until it is known which spreads there are, though not forever.
 func (s *Spreads) WaitForSync(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, spreadWait)
 	defer cancel()
@@ -110,37 +109,37 @@ func (s *Spreads) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-// index names the index of WorkloadSpreads by the workload of the kind that they name.
+// index names the index of spreads by the workload of the kind that they name.
 func (s *Spreads) index() string { return "target." + s.kind.GroupKind().String() }
 
-// target returns the workload of the kind that the WorkloadSpread names.
-func (s *Spreads) target(ws *v1beta1.WorkloadSpread) (types.NamespacedName, bool) {
+// target returns the workload of the kind that the spread names.
+func (s *Spreads) target(ws *spread.Object) (types.NamespacedName, bool) {
 	target := spread.TargetOf(ws)
 	return types.NamespacedName{Namespace: ws.Namespace, Name: target.Name}, target == spread.Named(s.kind, target.Name)
 }
 
-// events enqueue the workloads of WorkloadSpreads that are created or deleted, or get another spec.
+// events enqueue the workloads of spreads that are created or deleted, or get another spec.
 func (s *Spreads) events(q Queue) toolscache.ResourceEventHandler {
 	look := func(obj any) {
 		if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 			obj = gone.Obj
 		}
-		if ws, ok := obj.(*v1beta1.WorkloadSpread); ok {
+		if ws, ok := obj.(*spread.Object); ok {
 			if key, ok := s.target(ws); ok {
 				q.AddAfter(reconcile.Request{NamespacedName: key}, s.delay)
 			}
 		}
 	}
 	return toolscache.ResourceEventHandlerFuncs{AddFunc: look, DeleteFunc: look, UpdateFunc: func(before, after any) {
-		old, ok := before.(*v1beta1.WorkloadSpread)
-		if ws, is := after.(*v1beta1.WorkloadSpread); !ok || !is || old.Generation != ws.Generation {
+		old, ok := before.(*spread.Object)
+		if ws, is := after.(*spread.Object); !ok || !is || old.Generation != ws.Generation {
 			look(after)
 		}
 	}}
 }
 
 func (s *Spreads) byTarget(obj any) ([]string, error) {
-	if ws, ok := obj.(*v1beta1.WorkloadSpread); ok {
+	if ws, ok := obj.(*spread.Object); ok {
 		if key, ok := s.target(ws); ok {
 			return []string{key.String()}, nil
 		}
@@ -148,8 +147,8 @@ func (s *Spreads) byTarget(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// Ruling returns the WorkloadSpread that rules the workload of this name, or nil. It must not be changed.
-func (s *Spreads) Ruling(_ context.Context, key types.NamespacedName) *v1beta1.WorkloadSpread {
+// Ruling returns the spread that rules the workload of this name, or nil. It must not be changed.
+func (s *Spreads) Ruling(_ context.Context, key types.NamespacedName) *spread.Object {
 	indexer := s.indexer.Load()
 	if indexer == nil {
 		return nil
@@ -158,9 +157,9 @@ func (s *Spreads) Ruling(_ context.Context, key types.NamespacedName) *v1beta1.W
 	if err != nil || len(objs) == 0 { // the index is there
 		return nil
 	}
-	all := make([]*v1beta1.WorkloadSpread, 0, len(objs))
+	all := make([]*spread.Object, 0, len(objs))
 	for _, obj := range objs {
-		if ws, ok := obj.(*v1beta1.WorkloadSpread); ok {
+		if ws, ok := obj.(*spread.Object); ok {
 			all = append(all, ws)
 		}
 	}
