@@ -43,6 +43,30 @@ func onDeleteSet(set *apps.StatefulSet) {
 	set.Spec.UpdateStrategy = apps.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
 }
 
+// TestStepsOfAStatefulSetStayOnTheHub: they hold over all members, whose StatefulSets have none.
+func TestStepsOfAStatefulSetStayOnTheHub(t *testing.T) {
+	inSteps := func(set *apps.StatefulSet) {
+		set.Spec.Flotilla = &apps.FlotillaSpec{Steps: []apps.UpdateStep{{Partition: intstr.FromString("50%"), Soak: "1m"}}}
+		set.Status.UpdateProgress = &apps.UpdateProgress{Revision: "db-1"}
+	}
+	w, rejection := readStatefulSet(statefulSet(inSteps))
+	if want := []topology.RolloutStep{{Partition: intstr.FromString("50%"), Soak: "1m"}}; rejection != nil ||
+		!cmp.Equal(want, w.Steps) {
+		t.Errorf("%+v, %v", w.Steps, rejection)
+	}
+	if w, _ := readStatefulSet(statefulSet(inSteps, onDeleteSet)); w.Steps != nil {
+		t.Errorf("%+v with OnDelete", w.Steps)
+	}
+	manifest, err := renderStatefulSet(statefulSet(inSteps), &Order{Cells: []topology.Cell{{Cluster: "east", Replicas: 2}}})
+	if err != nil || manifest.Spec.(*apps.StatefulSetSpec).Flotilla != nil {
+		t.Errorf("%+v, %v", manifest, err)
+	}
+	set := statefulSet(inSteps)
+	if statefulSetStatus(set, &Sum{}, time.Now()); set.Status.UpdateProgress != nil {
+		t.Errorf("%+v", set.Status.UpdateProgress)
+	}
+}
+
 // TestAWorkloadSpreadDividesNoStatefulSet: the condition Federated names it, and nothing else depends on it.
 func TestAWorkloadSpreadDividesNoStatefulSet(t *testing.T) {
 	kind, cloneSet := statefulSetKind(), cloneSetKind()

@@ -57,6 +57,10 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 			return false, err
 		}
 	}
+	s.facts.Watching = r.watching
+	if s.facts.NotServed, err = r.notServed(ctx, set); err != nil {
+		return false, err
+	}
 	return r.Keep(ctx, s.pass, &s.facts.Revisions, workload.Template{Owner: owner(set),
 		Pod: &set.Spec.Template.PodTemplateSpec, Active: s.facts.Pods.Active, Status: status})
 }

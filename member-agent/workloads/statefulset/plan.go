@@ -43,6 +43,10 @@ type Facts struct {
 	Budget workload.Budget
 	// NoResize: the API server cannot change the cpu and memory of running pods.
 	NoResize bool
+	// NotServed: the applied manifest has spec.flotilla, and the definition of the kind does not.
+	NotServed bool
+	// Watching is since when this agent watches updates; the time before it does not count for a soak.
+	Watching time.Time
 	Now      time.Time
 }
 
@@ -68,8 +72,12 @@ type Plan struct {
 	Counters podstate.Counters
 	// Current is how many pods have the current revision.
 	Current int32
-	// ExpectedUpdated is how many pods are to have the update revision, in this state of the rollout.
+	// ExpectedUpdated is how many pods are to have the update revision, whatever step the update is at.
 	ExpectedUpdated int32
+	// Progress is how far the steps of the update are, nil without steps; StepWaits is what the step in progress waits
+	// for, "" if nothing.
+	Progress  *v1beta1.UpdateProgress
+	StepWaits string
 	// Stalled says why only a person can go on; nil otherwise.
 	Stalled *conditions.Cause
 }
@@ -113,6 +121,10 @@ type planner struct {
 	spare int32
 	// old is how many active pods do not have the update revision.
 	old int32
+	// partition is how many pods keep the current revision, for the spec and for the step in progress. stopped: no pod is
+	// updated.
+	partition int32
+	stopped   bool
 	// stamped are the templates of new pods by revision and subset.
 	stamped map[stampKey]*corev1.PodTemplateSpec
 }
@@ -123,6 +135,8 @@ func Compute(f Facts) (Plan, error) {
 		stamped: map[stampKey]*corev1.PodTemplateSpec{}}
 	p.plan.Release = f.Pods.NoLongerMatching
 	p.sort()
+	p.partition = f.Limits.Partition
+	p.step()
 	if !f.Budget.Expired {
 		p.spare = max(0, p.maxUnavailable()-p.unavailable)
 	}
@@ -155,6 +169,7 @@ func observe(f Facts) Plan {
 	p := &planner{Facts: f}
 	p.sort()
 	p.plan.Actions = workload.Actions{Wake: p.plan.Wake}
+	p.plan.Progress = f.Set.Status.UpdateProgress
 	p.plan.ExpectedUpdated = p.expectedUpdated()
 	return p.plan
 }
@@ -351,7 +366,7 @@ func (p *planner) create(s *slot) bool {
 		return false
 	}
 	revision := p.Update
-	kept := int(p.Limits.Partition)
+	kept := int(p.partition)
 	switch unordered := p.rolling().UnorderedUpdate != nil; {
 	case p.onDelete(), unordered && int(p.old) >= kept, !unordered && s.position >= kept:
 	default:
@@ -367,7 +382,7 @@ func (p *planner) create(s *slot) bool {
 // update brings pods to the update revision: those first that do not serve, and need no budget, so that a broken pod
 // never keeps itself from being repaired.
 func (p *planner) update() error {
-	if p.onDelete() || p.Budget.Paused(p.rolling().Paused) || p.Budget.Expired {
+	if p.stopped || p.onDelete() || p.Budget.Paused(p.rolling().Paused) || p.Budget.Expired {
 		return nil
 	}
 	targets, err := p.targets()
@@ -414,7 +429,7 @@ func (p *planner) targets() ([]*slot, error) {
 	unordered := p.rolling().UnorderedUpdate
 	for _, s := range slices.Backward(p.slots) {
 		switch {
-		case !s.active() || s.taken || unordered == nil && s.position < int(p.Limits.Partition):
+		case !s.active() || s.taken || unordered == nil && s.position < int(p.partition):
 		case !s.updated:
 			out = append(out, s)
 		case len(s.grow) > 0:
@@ -433,7 +448,7 @@ func (p *planner) targets() ([]*slot, error) {
 			}
 		}
 		slices.SortStableFunc(out, func(a, b *slot) int { return slices.Compare(ranks[a], ranks[b]) })
-		out = out[:min(len(out), max(0, int(p.old-p.Limits.Partition)))]
+		out = out[:min(len(out), max(0, int(p.old-p.partition)))]
 	}
 	return append(out, grow...), nil
 }

@@ -3,6 +3,7 @@ package statefulset
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -17,6 +18,10 @@ type Reconciler struct {
 	ruling func(context.Context, types.NamespacedName) *v1beta1.WorkloadSpread
 	// noResize reports whether the API server lacks pods/resize.
 	noResize func(context.Context) (bool, error)
+	// lacksFlotilla reports whether the definition of StatefulSets lacks spec.flotilla.
+	lacksFlotilla func(context.Context) (bool, error)
+	// watching is since when this agent watches updates.
+	watching time.Time
 }
 
 // memory is empty: a pass decides everything from what it sees.

@@ -30,6 +30,10 @@ func Add(ctx context.Context, env *workload.Env) error {
 	if r.noResize, err = workload.NoResize(env); err != nil {
 		return err
 	}
+	if r.lacksFlotilla, err = workload.LacksSpecField(env, v1beta1.StatefulSetKind, "flotilla"); err != nil {
+		return err
+	}
+	r.watching = env.Clock.Now()
 	return b.Complete()
 }
 
