@@ -94,10 +94,10 @@ func summary(f *Facts, s *Sum, facts conditions.Facts) []conditions.Condition {
 	names := conditions.NamesOf(f.Key.Kind)
 	list := conditions.Summarise(facts, names)
 	if s.Deadline != nil && !facts.NoDeadline && s.Stalled == nil && !facts.Complete() {
-		tell(list, s.Deadline.Message)
+		conditions.Tell(list, s.Deadline.Message)
 	}
 	if f.Outcome.Wave != "" && s.Stalled == nil {
-		tell(list, f.Outcome.Wave)
+		conditions.Tell(list, f.Outcome.Wave)
 	}
 	switch {
 	case f.Deleting:
@@ -115,19 +115,10 @@ func summary(f *Facts, s *Sum, facts conditions.Facts) []conditions.Condition {
 		moving(list, names)
 	}
 	federated := conditions.Condition{
-		Type: apps.ConditionFederated, Status: corev1.ConditionStatus(f.Outcome.Federated), Reason: f.Outcome.Reason, Message: f.Outcome.Message,
+		Type: apps.ConditionFederated, Status: corev1.ConditionStatus(f.Outcome.Federated), Reason: f.Outcome.Reason,
+		Message: f.Outcome.Message,
 	}
 	return append([]conditions.Condition{federated}, list...)
-}
-
-// tell adds a sentence to what Ready says, and Reconciling where the workload is on its way.
-func tell(list []conditions.Condition, sentence string) {
-	for i := range list {
-		c := &list[i]
-		if c.Type == apps.ConditionReady || c.Type == apps.ConditionReconciling && c.Status == corev1.ConditionTrue {
-			c.Message = fmt.Sprintf("%s; %s", c.Message, sentence)
-		}
-	}
 }
 
 // atRest says of a workload that the user took out of all members that it is at rest.

@@ -23,6 +23,7 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/handover"
 	"github.com/flotilla-dev/flotilla/topology/lending"
 	"github.com/flotilla-dev/flotilla/topology/ordinals"
+	"github.com/flotilla-dev/flotilla/topology/waves"
 )
 
 func statefulSetKind() Kind {
@@ -31,6 +32,7 @@ func statefulSetKind() Kind {
 		New:            func() Object { return &apps.StatefulSet{} },
 		NewList:        func() ObjectList { return &apps.StatefulSetList{} },
 		Read:           readStatefulSet,
+		Divider:        unusedSpreads(),
 		Template:       plainTemplate(func(o Object) *apps.PodTemplate { return &o.(*apps.StatefulSet).Spec.Template }),
 		Render:         renderStatefulSet,
 		Budget:         true,
@@ -83,6 +85,9 @@ func readStatefulSet(o Object) (Workload, *Rejection) {
 	w.Subsets = []Subset{{Amounts: limits}}
 	w.Revision, w.Open, w.Paused = history.Hash(w.Template, nil), true, rollingOf(&set.Spec).Paused
 	w.Needs, w.Requests = statefulSetNeeds(set), PodRequests(template)
+	if !onDelete(&set.Spec) {
+		w.Steps = waves.StepsOf(set.Spec.Flotilla)
+	}
 	if scale := set.Spec.ScaleStrategy; scale != nil && scale.MaxUnavailable != nil {
 		w.Remarks = append(w.Remarks, fmt.Sprintf(
 			"scaleStrategy.maxUnavailable %s is not divided yet; it holds in each member", scale.MaxUnavailable))
@@ -179,7 +184,7 @@ func renderStatefulSet(o Object, order *Order) (Manifest, error) {
 		replicas = renderOrdinals(spec, order, replicas)
 		annotations = handedOver(spec, replicas, order.Ordinals.HandOver)
 	}
-	spec.Replicas = &replicas
+	spec.Replicas, spec.Flotilla = &replicas, nil // the steps are the hub's
 	if order.Budget == nil && !onDelete(&set.Spec) {
 		rolling := rollingOf(&set.Spec)
 		rolling.Partition = new(max(replicas-granted.Updated, 0))
@@ -276,7 +281,7 @@ func statefulSetStatus(o Object, s *Sum, now time.Time) bool {
 		out.CurrentReplicas = w.Updated
 	}
 	out.LabelSelector = selectorText(set.Spec.Selector)
-	out.VolumeClaims = sumClaims(set, s.Statuses)
+	out.VolumeClaims, out.UpdateProgress = sumClaims(set, s.Statuses), nil
 	out.Conditions = conditions.Merge(out.Conditions, now,
 		append(retried(s, failedCreatePod, failedUpdatePod), s.Conditions...)...)
 	changed := !equality.Semantic.DeepEqual(&set.Status, &out)

@@ -43,6 +43,62 @@ func onDeleteSet(set *apps.StatefulSet) {
 	set.Spec.UpdateStrategy = apps.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
 }
 
+// TestStepsOfAStatefulSetStayOnTheHub: they hold over all members, whose StatefulSets have none.
+func TestStepsOfAStatefulSetStayOnTheHub(t *testing.T) {
+	inSteps := func(set *apps.StatefulSet) {
+		set.Spec.Flotilla = &apps.FlotillaSpec{Steps: []apps.UpdateStep{{Partition: intstr.FromString("50%"), Soak: "1m"}}}
+		set.Status.UpdateProgress = &apps.UpdateProgress{Revision: "db-1"}
+	}
+	w, rejection := readStatefulSet(statefulSet(inSteps))
+	if want := []topology.RolloutStep{{Partition: intstr.FromString("50%"), Soak: "1m"}}; rejection != nil ||
+		!cmp.Equal(want, w.Steps) {
+		t.Errorf("%+v, %v", w.Steps, rejection)
+	}
+	if w, _ := readStatefulSet(statefulSet(inSteps, onDeleteSet)); w.Steps != nil {
+		t.Errorf("%+v with OnDelete", w.Steps)
+	}
+	manifest, err := renderStatefulSet(statefulSet(inSteps), &Order{Cells: []topology.Cell{{Cluster: "east", Replicas: 2}}})
+	if err != nil || manifest.Spec.(*apps.StatefulSetSpec).Flotilla != nil {
+		t.Errorf("%+v, %v", manifest, err)
+	}
+	set := statefulSet(inSteps)
+	if statefulSetStatus(set, &Sum{}, time.Now()); set.Status.UpdateProgress != nil {
+		t.Errorf("%+v", set.Status.UpdateProgress)
+	}
+}
+
+// TestAWorkloadSpreadDividesNoStatefulSet: the condition Federated names it, and nothing else depends on it.
+func TestAWorkloadSpreadDividesNoStatefulSet(t *testing.T) {
+	kind, cloneSet := statefulSetKind(), cloneSetKind()
+	ws := &apps.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "zones"}}
+	for _, tt := range []struct {
+		version, kind string
+		want          bool
+	}{{"apps.kruise.io/v1beta1", "StatefulSet", true}, {"apps/v1", "StatefulSet", false},
+		{"apps.kruise.io/v1beta1", "CloneSet", false}} {
+		ws.Spec.TargetReference = &apps.TargetReference{APIVersion: tt.version, Kind: tt.kind, Name: "db"}
+		key, ok := kind.Divider.Target(ws)
+		if ok != tt.want || ok && (key.Kind != "StatefulSet" || key.Group != apps.GroupVersion.Group || key.Name != "db") {
+			t.Errorf("%s %s: %v, %v", tt.version, tt.kind, key, ok)
+		}
+		if _, ok := cloneSet.Divider.Target(ws); ok != (tt.kind == "CloneSet") {
+			t.Errorf("%s %s names a CloneSet: %v", tt.version, tt.kind, ok)
+		}
+	}
+	w, rejection := readStatefulSet(statefulSet())
+	if rejection != nil {
+		t.Fatal(rejection)
+	}
+	division, remarks, rejection := kind.Divider.Read(&w, statefulSet(), []Object{ws})
+	if division != nil || rejection != nil || len(remarks) != 1 ||
+		!strings.Contains(remarks[0], "WorkloadSpread zones is not used") || !strings.Contains(remarks[0], "in the members") {
+		t.Errorf("%v, %q, %v", division, remarks, rejection)
+	}
+	if _, remarks, _ := kind.Divider.Read(&w, statefulSet(), nil); len(remarks) > 0 {
+		t.Errorf("%q without a WorkloadSpread", remarks)
+	}
+}
+
 func TestLimitsOfStatefulSets(t *testing.T) {
 	ordered := func(set *apps.StatefulSet) { set.Spec.PodManagementPolicy = appsv1.OrderedReadyPodManagement }
 	for name, tt := range map[string]struct {

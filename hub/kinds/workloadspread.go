@@ -26,21 +26,40 @@ func workloadSpreadDivider() *Divider {
 		GVK:     apps.GroupVersion.WithKind("WorkloadSpread"),
 		New:     func() Object { return &apps.WorkloadSpread{} },
 		NewList: func() ObjectList { return &apps.WorkloadSpreadList{} },
-		Target:  spreadTarget,
+		Target:  spreadTarget(apps.CloneSetKind),
 		Read:    readSpread,
 		Hash:    func(o Object) (string, error) { return spreadHash(o.(*apps.WorkloadSpread)) },
 	}
 }
 
-func spreadTarget(o Object) (wire.Key, bool) {
-	ref := o.(*apps.WorkloadSpread).Spec.TargetReference
-	if ref == nil || ref.Kind != apps.CloneSetKind.Kind {
-		return wire.Key{}, false
+// unusedSpreads returns the divider of StatefulSets, which no WorkloadSpread divides on a hub: each member has ordinals
+// of its own, and subsets are ranges of ordinals. Remarks say so.
+func unusedSpreads() *Divider {
+	divider := workloadSpreadDivider()
+	divider.Target = spreadTarget(apps.StatefulSetKind)
+	divider.Read = func(_ *Workload, _ Object, spreads []Object) (*Division, []string, *Rejection) {
+		var remarks []string
+		for _, ws := range spreads {
+			remarks = append(remarks, fmt.Sprintf("WorkloadSpread %s is not used, because a hub divides a StatefulSet over "+
+				"members alone; delete it, and create it in the members, where it counts the ordinals of each", ws.GetName()))
+		}
+		return nil, remarks, nil
 	}
-	if version, err := schema.ParseGroupVersion(ref.APIVersion); err != nil || version.Group != apps.GroupVersion.Group {
-		return wire.Key{}, false
+	return divider
+}
+
+// spreadTarget returns the function that returns the workload of the kind that a WorkloadSpread names.
+func spreadTarget(kind schema.GroupVersionKind) func(Object) (wire.Key, bool) {
+	return func(o Object) (wire.Key, bool) {
+		ref := o.(*apps.WorkloadSpread).Spec.TargetReference
+		if ref == nil || ref.Kind != kind.Kind {
+			return wire.Key{}, false
+		}
+		if version, err := schema.ParseGroupVersion(ref.APIVersion); err != nil || version.Group != kind.Group {
+			return wire.Key{}, false
+		}
+		return wire.Key{Group: kind.Group, Kind: kind.Kind, Namespace: o.GetNamespace(), Name: ref.Name}, true
 	}
-	return wire.Key{Group: apps.GroupVersion.Group, Kind: ref.Kind, Namespace: o.GetNamespace(), Name: ref.Name}, true
 }
 
 func spreadHash(ws *apps.WorkloadSpread) (string, error) {
@@ -84,7 +103,8 @@ func readSpread(w *Workload, object Object, spreads []Object) (*Division, []stri
 			}
 		}
 		if filter.Selector != nil && !selector.Matches(labels.Set(set.Spec.Template.Labels)) {
-			return nil, append(remarks, fmt.Sprintf("%s is not used: its targetFilter.selector does not match the labels of the pod template", title)), nil
+			return nil, append(remarks, fmt.Sprintf(
+				"%s is not used: its targetFilter.selector does not match the labels of the pod template", title)), nil
 		}
 	}
 	hash, err := spreadHash(ws)
@@ -99,8 +119,9 @@ func readSpread(w *Workload, object Object, spreads []Object) (*Division, []stri
 			Name: ws.Name,
 			Hash: hash,
 		}, Adaptive: spreadStrategy(&spec.ScheduleStrategy), Remarks: remarks,
-		SelectorName:  "requiredNodeSelector in WorkloadSpread " + ws.Name,
-		RemovedFormat: "WorkloadSpread " + ws.Name + " no longer has the subsets of some replicas: %s; they run on and go first at scale-in",
+		SelectorName: "requiredNodeSelector in WorkloadSpread " + ws.Name,
+		RemovedFormat: "WorkloadSpread " + ws.Name +
+			" no longer has the subsets of some replicas: %s; they run on and go first at scale-in",
 	}
 	left := int64(w.Replicas)
 	for i := range spec.Subsets {
@@ -121,7 +142,8 @@ func readSpread(w *Workload, object Object, spreads []Object) (*Division, []stri
 		} else {
 			limit, err := budget.Scaled(*s.MaxReplicas, w.Replicas, budget.Up)
 			if err != nil {
-				return nil, nil, &Rejection{InvalidSpread, fmt.Sprintf("maxReplicas of subset %q of %s for %s: %v", s.Name, title, w.Key.Sentence(), err)}
+				return nil, nil, &Rejection{InvalidSpread, fmt.Sprintf("maxReplicas of subset %q of %s for %s: %v", s.Name,
+					title, w.Key.Sentence(), err)}
 			}
 			part.Max, left = new(intstr.FromInt32(limit)), left-int64(limit)
 		}

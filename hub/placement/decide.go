@@ -134,7 +134,8 @@ func decideFederated(s *State, rules kinds.Table) Step {
 		Members: decision.MembersFor(s.Members, &chosen.Spec.Clusters), Reports: s.reports, MaxReported: s.reported, Written: s.written,
 		Dependencies: chosen.Spec.Dependencies, Absent: s.absent, Local: s.local,
 		Adopt: adopts(s.Object), Found: s.found, Failover: failover,
-		Rollout: chosen.Spec.Rollout, Word: s.Object.GetAnnotations()[topology.AnnotationWave], Object: s.Object, Now: s.now, Heard: s.heard, News: s.news,
+		Rollout: rolloutOf(&chosen.Spec.Rollout, &workload), Word: s.Object.GetAnnotations()[topology.AnnotationWave],
+		Object: s.Object, Now: s.now, Heard: s.heard, News: s.news,
 		Reschedule: chosen.Spec.Reschedule, RolledBack: s.rolledBack, Answers: s.answers, Runs: s.runs,
 	}
 	for i := range facts.Members {
@@ -197,6 +198,15 @@ func (s *State) unselected(chosen *policy.Policy, recorded *topology.PolicyRefer
 		"no FederationPolicy of namespace %s and no ClusterFederationPolicy selects %s; create one that does",
 		s.key.Namespace, s.key.Sentence(),
 	)}
+}
+
+// rolloutOf returns the rollout of the policy. If that has neither steps nor waves, those of the workload hold.
+func rolloutOf(policy *topology.Rollout, w *kinds.Workload) topology.Rollout {
+	out := *policy
+	if out.Strategy != topology.RolloutWaves && len(out.Steps) == 0 {
+		out.Steps = w.Steps
+	}
+	return out
 }
 
 // readDivider adds to facts what an object of another kind says about how the workload is divided.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -179,4 +180,24 @@ func reported(text string) map[string]capacity.Report {
 		out[name] = capacity.Report{Applied: true, Use: map[string]work.SubsetUse{"": {Desired: n, Total: n, Ready: n, Available: n, Updated: n}}}
 	}
 	return out
+}
+
+// TestTheStepsOfThePolicyHoldBeforeThoseOfTheWorkload holds also for its waves.
+func TestTheStepsOfThePolicyHoldBeforeThoseOfTheWorkload(t *testing.T) {
+	steps := func(partition string) []topology.RolloutStep {
+		return []topology.RolloutStep{{Partition: intstr.Parse(partition)}}
+	}
+	w := kinds.Workload{Steps: steps("1")}
+	for name, tt := range map[string]struct {
+		policy topology.Rollout
+		want   []topology.RolloutStep
+	}{
+		"no steps":  {topology.Rollout{Strategy: topology.RolloutProportional}, steps("1")},
+		"its steps": {topology.Rollout{Steps: steps("2")}, steps("2")},
+		"waves":     {topology.Rollout{Strategy: topology.RolloutWaves}, nil},
+	} {
+		if diff := cmp.Diff(tt.want, rolloutOf(&tt.policy, &w).Steps); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
 }

@@ -53,6 +53,9 @@ type StatefulSetSpec struct {
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=0
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
+	// flotilla is what Flotilla adds: steps at which an update stops by itself. Default: none. OpenKruise ignores it.
+	// +optional
+	Flotilla *v1beta1.FlotillaSpec `json:"flotilla,omitempty"`
 }
 
 // StatefulSet runs pods with stable ordinals, names and claims. It has updates in place, partitions and reserved
@@ -75,6 +78,7 @@ type StatefulSet struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec is the desired state.
+	// +kubebuilder:validation:XValidation:rule="!(has(self.flotilla) && has(self.flotilla.steps) && size(self.flotilla.steps) > 0 && has(self.updateStrategy) && has(self.updateStrategy.type) && self.updateStrategy.type == 'OnDelete')",fieldPath=".flotilla.steps",message="flotilla.steps do not go with type OnDelete, which updates no pod by itself: remove the steps, or use type RollingUpdate"
 	// +kubebuilder:validation:XValidation:rule="!(has(self.updateStrategy) && has(self.updateStrategy.type) && self.updateStrategy.type == 'OnDelete' && has(self.updateStrategy.rollingUpdate))",fieldPath=".updateStrategy.rollingUpdate",message="rollingUpdate does not go with type OnDelete, which updates no pod by itself: remove rollingUpdate, or use type RollingUpdate"
 	// +kubebuilder:validation:XValidation:rule="(has(self.podManagementPolicy) && self.podManagementPolicy == 'Parallel') || !(has(self.updateStrategy) && has(self.updateStrategy.rollingUpdate) && has(self.updateStrategy.rollingUpdate.maxUnavailable)) || self.updateStrategy.rollingUpdate.maxUnavailable == 1",fieldPath=".updateStrategy.rollingUpdate.maxUnavailable",message="maxUnavailable must be 1 with podManagementPolicy OrderedReady, which updates one pod after the other: set it to 1, or use Parallel in a StatefulSet of another name",messageExpression="'maxUnavailable is %s: it must be 1 with podManagementPolicy OrderedReady, which updates one pod after the other; set it to 1, or use Parallel in a StatefulSet of another name'.format([self.updateStrategy.rollingUpdate.maxUnavailable])"
 	// +kubebuilder:validation:XValidation:rule="(has(self.podManagementPolicy) && self.podManagementPolicy == 'Parallel') || !(has(self.updateStrategy) && has(self.updateStrategy.rollingUpdate) && has(self.updateStrategy.rollingUpdate.unorderedUpdate))",fieldPath=".updateStrategy.rollingUpdate.unorderedUpdate",message="unorderedUpdate needs podManagementPolicy Parallel, because OrderedReady updates pods by ordinal: remove it, or use Parallel in a StatefulSet of another name"

@@ -79,6 +79,9 @@ type StatefulSetSpec struct {
 	// ordinals sets the first ordinal. Default: the first ordinal is 0.
 	// +optional
 	Ordinals *StatefulSetOrdinals `json:"ordinals,omitempty"`
+	// flotilla is what Flotilla adds: steps at which an update stops by itself. Default: none. OpenKruise ignores it.
+	// +optional
+	Flotilla *FlotillaSpec `json:"flotilla,omitempty"`
 }
 
 // VolumeClaimUpdateStrategyType says when claims follow a change of volumeClaimTemplates.
@@ -273,6 +276,9 @@ type StatefulSetStatus struct {
 	// An order of the hub may change its budget alone, which is an annotation and does not raise the generation.
 	// +optional
 	ObservedSequence int64 `json:"observedSequence,omitempty"`
+	// updateProgress is Flotilla's addition: how far an update with spec.flotilla.steps is.
+	// +optional
+	UpdateProgress *UpdateProgress `json:"updateProgress,omitempty"`
 	// labelSelector is spec.selector as text, for the scale subresource (autoscalers find the pods with it).
 	// +optional
 	LabelSelector string `json:"labelSelector,omitempty"`
@@ -315,6 +321,7 @@ type StatefulSet struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec is the desired state.
+	// +kubebuilder:validation:XValidation:rule="!(has(self.flotilla) && has(self.flotilla.steps) && size(self.flotilla.steps) > 0 && has(self.updateStrategy) && has(self.updateStrategy.type) && self.updateStrategy.type == 'OnDelete')",fieldPath=".flotilla.steps",message="flotilla.steps do not go with type OnDelete, which updates no pod by itself: remove the steps, or use type RollingUpdate"
 	// +kubebuilder:validation:XValidation:rule="!(has(self.updateStrategy) && has(self.updateStrategy.type) && self.updateStrategy.type == 'OnDelete' && has(self.updateStrategy.rollingUpdate))",fieldPath=".updateStrategy.rollingUpdate",message="rollingUpdate does not go with type OnDelete, which updates no pod by itself: remove rollingUpdate, or use type RollingUpdate"
 	// +kubebuilder:validation:XValidation:rule="(has(self.podManagementPolicy) && self.podManagementPolicy == 'Parallel') || !(has(self.updateStrategy) && has(self.updateStrategy.rollingUpdate) && has(self.updateStrategy.rollingUpdate.maxUnavailable)) || self.updateStrategy.rollingUpdate.maxUnavailable == 1",fieldPath=".updateStrategy.rollingUpdate.maxUnavailable",message="maxUnavailable must be 1 with podManagementPolicy OrderedReady, which updates one pod after the other: set it to 1, or use Parallel in a StatefulSet of another name",messageExpression="'maxUnavailable is %s: it must be 1 with podManagementPolicy OrderedReady, which updates one pod after the other; set it to 1, or use Parallel in a StatefulSet of another name'.format([self.updateStrategy.rollingUpdate.maxUnavailable])"
 	// +kubebuilder:validation:XValidation:rule="(has(self.podManagementPolicy) && self.podManagementPolicy == 'Parallel') || !(has(self.updateStrategy) && has(self.updateStrategy.rollingUpdate) && has(self.updateStrategy.rollingUpdate.unorderedUpdate))",fieldPath=".updateStrategy.rollingUpdate.unorderedUpdate",message="unorderedUpdate needs podManagementPolicy Parallel, because OrderedReady updates pods by ordinal: remove it, or use Parallel in a StatefulSet of another name"

@@ -59,8 +59,8 @@ type WorkloadSpreadSpec struct {
 // TargetReference names a workload in the namespace of the WorkloadSpread.
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="targetRef cannot change, because the pods of the old workload would keep the subsets that they have: set it back, or make another WorkloadSpread"
 type TargetReference struct {
-	// apiVersion of the workload: apps.kruise.io/v1beta1 or v1alpha1 (CloneSet), apps/v1 (Deployment, ReplicaSet,
-	// StatefulSet), batch/v1 (Job).
+	// apiVersion of the workload: apps.kruise.io/v1beta1 or v1alpha1 (CloneSet, StatefulSet), apps/v1 (Deployment,
+	// ReplicaSet, StatefulSet), batch/v1 (Job).
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([^/ ]+/)?[^/ ]+$')",message="apiVersion must be a group and a version, such as apps/v1"
 	APIVersion string `json:"apiVersion"`

@@ -116,6 +116,16 @@ func Summarise(f Facts, names Names) []Condition {
 	return []Condition{ready(f), reconciling(f), stalled(f), progressing(f, names)}
 }
 
+// Tell adds a sentence to the messages of Ready, and of Reconciling while the workload is reconciled.
+func Tell(list []Condition, sentence string) {
+	for i := range list {
+		c := &list[i]
+		if c.Type == v1beta1.ConditionReady || c.Type == v1beta1.ConditionReconciling && c.Status == corev1.ConditionTrue {
+			c.Message = fmt.Sprintf("%s; %s", c.Message, sentence)
+		}
+	}
+}
+
 func ready(f Facts) Condition {
 	c := Condition{Type: v1beta1.ConditionReady, Status: corev1.ConditionFalse}
 	switch {

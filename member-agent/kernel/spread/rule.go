@@ -118,16 +118,16 @@ func (r Rule) Pick(counts map[string]int32) (subset string, ok bool) {
 	return "", false
 }
 
-// PickOrdinal returns the subset of the pod with this ordinal (0 or more) of a StatefulSet: caps 5, 5 and none give 0
-// to 4 the first, 5 to 9 the second, and the rest the third. A closed subset is left out, and the later ones shift
-// down. ok is false for an ordinal above the sum of the caps.
-func (r Rule) PickOrdinal(ordinal int32) (subset string, ok bool) {
+// PickOrdinal returns the subset of the pod at this position (0 or more) among the ordinals of a StatefulSet: caps 5, 5
+// and none give 0 to 4 the first, 5 to 9 the second, and the rest the third. A closed subset is left out, and the later
+// ones shift down. ok is false for a position above the sum of the caps.
+func (r Rule) PickOrdinal(position int32) (subset string, ok bool) {
 	var below int64
 	for _, s := range r.Subsets {
 		if !s.Open {
 			continue
 		}
-		if below += int64(s.Cap); s.Cap == Unlimited || int64(ordinal) < below {
+		if below += int64(s.Cap); s.Cap == Unlimited || int64(position) < below {
 			return s.Name, true
 		}
 	}

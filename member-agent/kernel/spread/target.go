@@ -9,6 +9,9 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
+// Object is a WorkloadSpread, for code that names no kind.
+type Object = v1beta1.WorkloadSpread
+
 // Target is a workload that a WorkloadSpread names, in its own namespace. The version of its API does not matter.
 type Target struct {
 	Group, Kind, Name string

@@ -19,9 +19,9 @@ const gatherEvents = 20 * time.Millisecond
 func Add(ctx context.Context, env *workload.Env) error {
 	r := &Reconciler{shortHash: env.ShortHash}
 	b := workload.For(env, r.kind()).OwnsPods(ctx).OwnsClaims(ctx).OwnsRevisions(ctx)
-	spreads := newSpreads(env.Manager.GetCache())
+	spreads := workload.NewSpreads(env.Manager.GetCache(), v1beta1.CloneSetKind, gatherEvents)
 	b.WatchesRawSource(spreads)
-	r.Controller, r.ruling = b.Controller, spreads.ruling
+	r.Controller, r.ruling = b.Controller, spreads.Ruling
 	var err error
 	if r.noResize, err = workload.NoResize(env); err != nil {
 		return err

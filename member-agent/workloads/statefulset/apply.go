@@ -73,7 +73,11 @@ func (r *Reconciler) create(ctx context.Context, s *scope, pace workload.Pace) i
 		}
 		return err
 	})
-	r.CreateFailed(s.pass, err, "the template")
+	what := "the template"
+	if s.facts.Spread != nil {
+		what = "the template, or WorkloadSpread " + s.facts.Spread.Object.Name + " on top of it,"
+	}
+	r.CreateFailed(s.pass, err, what)
 	return created
 }
 

@@ -53,10 +53,15 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 	if err := r.AdoptRevisions(ctx, s.pass, &s.facts.Revisions, owner(set), selector, s.facts.Pods.Active); err != nil {
 		return false, err
 	}
+	s.facts.Spread = r.spread(ctx, s, selector)
 	if rollingOf(set).PodUpdatePolicy != v1beta1.ReCreatePodUpdatePolicy {
 		if s.facts.NoResize, err = r.noResize(ctx); err != nil {
 			return false, err
 		}
+	}
+	s.facts.Watching = r.watching
+	if s.facts.NotServed, err = r.notServed(ctx, set); err != nil {
+		return false, err
 	}
 	return r.Keep(ctx, s.pass, &s.facts.Revisions, workload.Template{Owner: owner(set),
 		Pod: &set.Spec.Template.PodTemplateSpec, Active: s.facts.Pods.Active, Status: status})

@@ -36,18 +36,25 @@ type Facts struct {
 	Pods podset.Set
 	// Ordinals are those that the StatefulSet is to have.
 	Ordinals ordinals.Set
+	// Spread says in which subsets new pods start; nil without one.
+	Spread *Spread
 	// Claim returns the claim with a name, or nil.
 	Claim func(name string) *corev1.PersistentVolumeClaim
 	// Budget is what a hub grants. Once it has expired nothing is disrupted until the hub is back.
 	Budget workload.Budget
 	// NoResize: the API server cannot change the cpu and memory of running pods.
 	NoResize bool
+	// NotServed: the applied manifest has spec.flotilla, and the definition of the kind does not.
+	NotServed bool
+	// Watching is since when this agent watches updates; the time before it does not count for a soak.
+	Watching time.Time
 	Now      time.Time
 }
 
 // Creation is a pod to create.
 type Creation struct {
-	Ordinal  int32
+	Ordinal int32
+	// Revision has the template with what the pod's subset adds to it.
 	Revision workload.Revision
 }
 
@@ -66,8 +73,12 @@ type Plan struct {
 	Counters podstate.Counters
 	// Current is how many pods have the current revision.
 	Current int32
-	// ExpectedUpdated is how many pods are to have the update revision, in this state of the rollout.
+	// ExpectedUpdated is how many pods are to have the update revision, whatever step the update is at.
 	ExpectedUpdated int32
+	// Progress is how far the steps of the update are, nil without steps; StepWaits is what the step in progress waits
+	// for, "" if nothing.
+	Progress  *v1beta1.UpdateProgress
+	StepWaits string
 	// Stalled says why only a person can go on; nil otherwise.
 	Stalled *conditions.Cause
 }
@@ -111,13 +122,22 @@ type planner struct {
 	spare int32
 	// old is how many active pods do not have the update revision.
 	old int32
+	// partition is how many pods keep the current revision, for the spec and for the step in progress. stopped: no pod is
+	// updated.
+	partition int32
+	stopped   bool
+	// stamped are the templates of new pods by revision and subset.
+	stamped map[stampKey]*corev1.PodTemplateSpec
 }
 
 // Compute returns the plan for the facts. It changes nothing of them.
 func Compute(f Facts) (Plan, error) {
-	p := &planner{Facts: f, moves: workload.Moves{Revisions: f.Revisions, NoResize: f.NoResize}}
+	p := &planner{Facts: f, moves: workload.Moves{Revisions: f.Revisions, NoResize: f.NoResize},
+		stamped: map[stampKey]*corev1.PodTemplateSpec{}}
 	p.plan.Release = f.Pods.NoLongerMatching
 	p.sort()
+	p.partition = f.Limits.Partition
+	p.step()
 	if !f.Budget.Expired {
 		p.spare = max(0, p.maxUnavailable()-p.unavailable)
 	}
@@ -150,6 +170,7 @@ func observe(f Facts) Plan {
 	p := &planner{Facts: f}
 	p.sort()
 	p.plan.Actions = workload.Actions{Wake: p.plan.Wake}
+	p.plan.Progress = f.Set.Status.UpdateProgress
 	p.plan.ExpectedUpdated = p.expectedUpdated()
 	return p.plan
 }
@@ -346,7 +367,7 @@ func (p *planner) create(s *slot) bool {
 		return false
 	}
 	revision := p.Update
-	kept := int(p.Limits.Partition)
+	kept := int(p.partition)
 	switch unordered := p.rolling().UnorderedUpdate != nil; {
 	case p.onDelete(), unordered && int(p.old) >= kept, !unordered && s.position >= kept:
 	default:
@@ -355,14 +376,14 @@ func (p *planner) create(s *slot) bool {
 			p.old++
 		}
 	}
-	p.plan.Create = append(p.plan.Create, Creation{Ordinal: s.ordinal, Revision: revision})
+	p.plan.Create = append(p.plan.Create, Creation{Ordinal: s.ordinal, Revision: p.stamp(revision, s.position)})
 	return true
 }
 
 // update brings pods to the update revision: those first that do not serve, and need no budget, so that a broken pod
 // never keeps itself from being repaired.
 func (p *planner) update() error {
-	if p.onDelete() || p.Budget.Paused(p.rolling().Paused) || p.Budget.Expired {
+	if p.stopped || p.onDelete() || p.Budget.Paused(p.rolling().Paused) || p.Budget.Expired {
 		return nil
 	}
 	targets, err := p.targets()
@@ -409,7 +430,7 @@ func (p *planner) targets() ([]*slot, error) {
 	unordered := p.rolling().UnorderedUpdate
 	for _, s := range slices.Backward(p.slots) {
 		switch {
-		case !s.active() || s.taken || unordered == nil && s.position < int(p.Limits.Partition):
+		case !s.active() || s.taken || unordered == nil && s.position < int(p.partition):
 		case !s.updated:
 			out = append(out, s)
 		case len(s.grow) > 0:
@@ -428,7 +449,7 @@ func (p *planner) targets() ([]*slot, error) {
 			}
 		}
 		slices.SortStableFunc(out, func(a, b *slot) int { return slices.Compare(ranks[a], ranks[b]) })
-		out = out[:min(len(out), max(0, int(p.old-p.Limits.Partition)))]
+		out = out[:min(len(out), max(0, int(p.old-p.partition)))]
 	}
 	return append(out, grow...), nil
 }

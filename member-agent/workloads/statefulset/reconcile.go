@@ -3,6 +3,9 @@ package statefulset
 import (
 	"context"
 	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
@@ -11,8 +14,14 @@ import (
 // Reconciler brings StatefulSets to what their specs ask for.
 type Reconciler struct {
 	*workload.Controller[*v1beta1.StatefulSet, memory]
+	// ruling returns the WorkloadSpread that rules the StatefulSet of this name, or nil.
+	ruling func(context.Context, types.NamespacedName) *v1beta1.WorkloadSpread
 	// noResize reports whether the API server lacks pods/resize.
 	noResize func(context.Context) (bool, error)
+	// lacksFlotilla reports whether the definition of StatefulSets lacks spec.flotilla.
+	lacksFlotilla func(context.Context) (bool, error)
+	// watching is since when this agent watches updates.
+	watching time.Time
 }
 
 // memory is empty: a pass decides everything from what it sees.

@@ -23,11 +23,17 @@ const gatherEvents = 10 * time.Millisecond
 func Add(ctx context.Context, env *workload.Env) error {
 	r := &Reconciler{}
 	b := workload.For(env, r.kind()).OwnsPods(ctx).NamesClaims(ctx, hasClaim).OwnsRevisions(ctx)
-	r.Controller = b.Controller
+	spreads := workload.NewSpreads(env.Manager.GetCache(), v1beta1.StatefulSetKind, gatherEvents)
+	b.WatchesRawSource(spreads)
+	r.Controller, r.ruling = b.Controller, spreads.Ruling
 	var err error
 	if r.noResize, err = workload.NoResize(env); err != nil {
 		return err
 	}
+	if r.lacksFlotilla, err = workload.LacksSpecField(env, v1beta1.StatefulSetKind, "flotilla"); err != nil {
+		return err
+	}
+	r.watching = env.Clock.Now()
 	return b.Complete()
 }
 

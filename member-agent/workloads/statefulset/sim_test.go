@@ -31,6 +31,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/topology/ordinals"
+	"github.com/flotilla-dev/flotilla/topology/waves"
 )
 
 // simulated is a simulated world with the real controller and one StatefulSet. maxUnavailable and podManagementPolicy
@@ -91,6 +92,10 @@ func simulate(t testing.TB, seed uint64, story bool, change ...func(*simulated))
 		set.Spec.PersistentVolumeClaimRetentionPolicy = &v1beta1.PersistentVolumeClaimRetentionPolicy{
 			WhenScaled: []appsv1.PersistentVolumeClaimRetentionPolicyType{"Retain", "Delete"}[r.IntN(2)]}
 	}
+	if seed%4 == 3 {
+		set.Spec.Flotilla = &v1beta1.FlotillaSpec{Steps: []v1beta1.UpdateStep{
+			{Partition: intstr.FromString("50%"), Soak: "2s"}, {Partition: intstr.FromInt32(1)}}}
+	}
 	err := s.Create(set)
 	if err == nil {
 		err = s.Start(simulator.Controller{Kind: "StatefulSet", Gather: gatherEvents, Build: s.build, Also: s.also})
@@ -115,7 +120,8 @@ func (s *simulated) build(env simulator.Env) (reconcile.Reconciler, error) {
 	if err := history.Index(context.Background(), env.Fields, v1beta1.StatefulSetKind); err != nil {
 		return nil, err
 	}
-	r := &Reconciler{noResize: func(context.Context) (bool, error) { return false, nil }}
+	r := &Reconciler{noResize: func(context.Context) (bool, error) { return false, nil },
+		ruling: func(context.Context, types.NamespacedName) *v1beta1.WorkloadSpread { return nil }}
 	r.Controller = workload.New(workload.Parts{Client: env.Client, Live: env.Live, Events: env.Events, Clock: env.Clock,
 		Pods: pods, Claims: claims, Namespaces: unknown{}}, r.kind())
 	if s.blind {
@@ -273,10 +279,34 @@ func (s *simulated) live() error {
 		s.Resume(kind)
 	}
 	s.change("go on", func(spec *v1beta1.StatefulSetSpec) { spec.UpdateStrategy.RollingUpdate.Paused = false })
+	for range 1 + len(waves.StepsOf(s.spec().Flotilla)) {
+		if err := s.Rest(10 * time.Minute); err != nil {
+			return err
+		}
+		s.promote()
+	}
 	if err := s.Rest(10 * time.Minute); err != nil {
 		return err
 	}
 	return s.atRest()
+}
+
+func (s *simulated) spec() *v1beta1.StatefulSetSpec {
+	set, _ := s.Get("StatefulSet", simKey("db")).(*v1beta1.StatefulSet)
+	return &set.Spec
+}
+
+// promote promotes the step in progress.
+func (s *simulated) promote() {
+	set, _ := s.Get("StatefulSet", simKey("db")).(*v1beta1.StatefulSet)
+	if p := set.Status.UpdateProgress; p != nil && p.Number <= p.Of {
+		s.Tell("user: promotes step %d", p.Number)
+		s.Fail(s.Change("StatefulSet", simKey("db"), func(object client.Object) {
+			if set, ok := object.(*v1beta1.StatefulSet); ok {
+				promote(set)
+			}
+		}))
+	}
 }
 
 func (s *simulated) change(what string, edit func(*v1beta1.StatefulSetSpec)) {

@@ -52,6 +52,7 @@ func (r *Reconciler) status(s *scope) v1beta1.StatefulSetStatus {
 	if selector, err := metav1.LabelSelectorAsSelector(s.set.Spec.Selector); err == nil {
 		out.LabelSelector = selector.String()
 	}
+	out.UpdateProgress = s.plan.Progress
 	out.VolumeClaims = s.claims()
 	out.Conditions = s.conditions(out)
 	return out
@@ -133,6 +134,9 @@ func (s *scope) conditions(status v1beta1.StatefulSetStatus) []v1beta1.StatefulS
 		}
 	}
 	summary := conditions.Summarise(facts, conditions.NamesOf("StatefulSet"))
+	if s.plan.StepWaits != "" && s.Stalled == nil {
+		conditions.Tell(summary, s.plan.StepWaits)
+	}
 	if s.Leaving != nil {
 		summary = conditions.Deleted(summary, s.Left(status.Replicas))
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/statefulset"
 	"github.com/flotilla-dev/flotilla/topology/handover"
+	"github.com/flotilla-dev/flotilla/topology/waves"
 )
 
 // limit is how long anything may take on a busy machine.
@@ -39,6 +40,8 @@ type world struct {
 	*testing.T
 	client.Client
 	gate *testGate
+	// lacks reports whether the definition of StatefulSets lacks a field of spec.
+	lacks map[string]func(context.Context) (bool, error)
 }
 
 // TestOnAServer runs every story on one cluster, in parallel.
@@ -49,9 +52,16 @@ func TestOnAServer(t *testing.T) {
 	config.QPS = -1
 	own := rest.CopyConfig(config)
 	own.UserAgent = "statefulset-under-test"
-	gate := &testGate{}
+	gate, lacks := &testGate{}, map[string]func(context.Context) (bool, error){}
 	apiserver.Run(t, own, func(ctx context.Context, mgr ctrl.Manager) error {
-		return statefulset.Add(ctx, &workload.Env{Manager: mgr, Gate: gate})
+		env := &workload.Env{Manager: mgr, Gate: gate}
+		err := statefulset.Add(ctx, env)
+		for _, field := range []string{"flotilla", "ofTheNextVersion"} {
+			if err == nil {
+				lacks[field], err = workload.LacksSpecField(env, v1beta1.StatefulSetKind, field)
+			}
+		}
+		return err
 	})
 	api, err := client.New(config, client.Options{Scheme: apiserver.Scheme(t)})
 	if err != nil {
@@ -61,7 +71,7 @@ func TestOnAServer(t *testing.T) {
 		for name, story := range stories() {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				story(&world{t, api, gate})
+				story(&world{t, api, gate, lacks})
 			})
 		}
 	})
@@ -81,6 +91,8 @@ func stories() map[string]func(*world) {
 		"shows failures and clears them":                        showsFailures,
 		"holds pods back whose ordinals may have moved":         holdsUnconfirmedOrdinals,
 		"hands values over to pods of their ordinals":           handsOver,
+		"stops at steps until they are promoted":                stopsAtSteps,
+		"knows whether the definition has a field":              knowsFields,
 	}
 }
 
@@ -290,6 +302,57 @@ func updatesInOrder(w *world) {
 	w.must(w.List(w.Context(), &list, client.InNamespace("default"), client.MatchingLabels{"app": "roll"}))
 	if len(list.Items) != 2 {
 		w.Errorf("%d revisions", len(list.Items))
+	}
+}
+
+func stopsAtSteps(w *world) {
+	w.create(newSet("steps", 4, parallel, rolling(v1beta1.RollingUpdateStatefulSetStrategy{
+		MaxUnavailable: new(intstr.FromInt32(4))}), func(set *v1beta1.StatefulSet) {
+		set.Spec.Flotilla = &v1beta1.FlotillaSpec{Steps: []v1beta1.UpdateStep{
+			{Partition: intstr.FromString("75%")}, {Partition: intstr.FromInt32(2), Soak: "2s"},
+			{Partition: intstr.FromInt32(1)}}}
+	}))
+	w.settle("steps")
+	w.change("steps", image("nginx:2"))
+	stops := func(want, waits string) {
+		w.Helper()
+		w.eventually("the update stops with "+want, func() string {
+			ready := condition(w.get("steps"), v1beta1.ConditionReady)
+			if got := images(w.pods("steps")); got != want || !strings.Contains(ready.Message, waits) {
+				return fmt.Sprintf("%s, %+v", got, ready)
+			}
+			return ""
+		})
+	}
+	promote := func() {
+		w.Helper()
+		w.change("steps", func(set *v1beta1.StatefulSet) {
+			p, sequence := waves.ReadProgress(set.Status.UpdateProgress)
+			set.Annotations = map[string]string{
+				topology.AnnotationWave: waves.ApproveWord(set.Status.UpdateProgress.Revision, sequence, p)}
+		})
+	}
+	stops("nginx:1 nginx:1 nginx:1 nginx:2", "step 1 of 3 (partition 75%)")
+	stops("nginx:1 nginx:1 nginx:1 nginx:2", "waits until it is promoted")
+	promote()
+	stops("nginx:1 nginx:2 nginx:2 nginx:2", "step 3 of 3 (partition 1)")
+	stops("nginx:1 nginx:2 nginx:2 nginx:2", "waits until it is promoted")
+	promote()
+	w.eventually("all pods are updated", func() string {
+		s := w.get("steps").Status
+		if s.UpdatedAvailableReplicas != 4 || s.UpdateProgress == nil || s.UpdateProgress.Number != 4 {
+			return fmt.Sprintf("%+v", s)
+		}
+		return ""
+	})
+	w.settle("steps")
+}
+
+func knowsFields(w *world) {
+	for field, want := range map[string]bool{"flotilla": false, "ofTheNextVersion": true} {
+		if got, err := w.lacks[field](w.Context()); err != nil || got != want {
+			w.Errorf("spec.%s is lacking: %v, %v", field, got, err)
+		}
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podname"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/topology/ordinals"
 )
@@ -38,6 +39,7 @@ type world struct {
 	claims    []*corev1.PersistentVolumeClaim
 	revisions []*appsv1.ControllerRevision
 	budget    workload.Budget
+	spread    *v1beta1.WorkloadSpread // nil if there is none
 	now       time.Time
 	made      int
 	random    *rand.Rand
@@ -138,6 +140,13 @@ func (w *world) facts() Facts {
 	}
 	f.Ordinals, err = ordinals.NewSet(start, *w.set.Spec.Replicas, w.set.Spec.ReserveOrdinals)
 	w.must(err)
+	if w.spread != nil {
+		selector, err := metav1.LabelSelectorAsSelector(w.set.Spec.Selector)
+		w.must(err)
+		rule, err := spread.Resolve(w.spread, *w.set.Spec.Replicas)
+		w.must(err)
+		f.Spread = &Spread{Object: w.spread, Rule: rule, Selector: selector}
+	}
 	for _, pod := range w.pods {
 		switch {
 		case pod.DeletionTimestamp != nil:

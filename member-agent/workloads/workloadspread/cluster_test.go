@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -30,6 +31,8 @@ func TestInCluster(t *testing.T) {
 		{"deployment adopted", deploymentAdopted},
 		{"deployment rolled", deploymentRolled},
 		{"statefulset and job adopted", otherTargets},
+		{"advanced statefulset", advancedStatefulSet},
+		{"full zone of an advanced statefulset", fullZoneOfAStatefulSet},
 		{"replicaset by percentage", replicaSetTarget},
 		{"target filter", targetFilter},
 		{"missing target", missingTarget},
@@ -227,6 +230,85 @@ func otherTargets(s *space) {
 		}
 		return ""
 	})
+}
+
+// statefulSet creates the advanced StatefulSet "web": ordinal 3 is the first one, and 4 is reserved.
+func (s *space) statefulSet(replicas int32) {
+	s.Helper()
+	s.make(&v1beta1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: v1beta1.StatefulSetSpec{
+		Replicas: &replicas, Selector: selector(), Template: v1beta1.NewPodTemplate(template()),
+		PodManagementPolicy: appsv1.ParallelPodManagement, Ordinals: &v1beta1.StatefulSetOrdinals{Start: 3},
+		ReserveOrdinals: []intstr.IntOrString{intstr.FromInt32(4)},
+	}})
+}
+
+// eventuallyOrdinals waits until the active pods run in these subsets: "3:a 5:b". Each runs where its subset is.
+func (s *space) eventuallyOrdinals(want string) {
+	s.Helper()
+	s.eventually("pods by ordinal and subset", func() string {
+		var got []string
+		for _, pod := range s.pods() {
+			if _, ok := pod.Annotations[corev1.PodDeletionCost]; ok {
+				s.Fatalf("pod %s has a deletion cost", pod.Name)
+			}
+			if subset := subsetOf(&pod); subset != "-" && zoneOf(pod.Spec.NodeName) != subset {
+				return where(&pod) + " of " + pod.Name
+			}
+			got = append(got, strings.TrimPrefix(pod.Name, "web-")+":"+subsetOf(&pod))
+		}
+		if text := strings.Join(got, " "); text != want {
+			return fmt.Sprintf("%s, want %s", text, want)
+		}
+		return ""
+	})
+}
+
+// advancedStatefulSet: its own controller gives the pods their subsets by the positions of their ordinals. No webhook
+// runs, and a native StatefulSet of the same name is another workload.
+func advancedStatefulSet(s *space) {
+	s.spread(aSpread(advanced, "a=2", "b"))
+	s.statefulSet(3)
+	s.eventuallyOrdinals("3:a 5:a 6:b")
+	s.eventuallyRows("a 2/0, b 1/-1")
+	s.eventuallyTold("web", v1beta1.ConditionReady, metav1.ConditionTrue, ReasonInForce)
+	if patched, _ := s.written.counted(s.namespace); patched != 0 {
+		s.Errorf("%d patches for 3 new pods, want none", patched)
+	}
+	s.quiet()
+	native := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.StatefulSetSpec{
+		Replicas: new(int32(0)), Selector: selector(), Template: template()}}
+	s.make(native)
+	s.subsets("a=3", "b")
+	before := s.pods()
+	s.scale(&v1beta1.StatefulSet{}, 4)
+	s.eventuallyOrdinals("3:a 5:a 6:b 7:b")
+	if same := sameUIDs(before, s.pods()); same != 3 {
+		s.Errorf("%d of 3 pods are the same", same)
+	}
+	s.must(s.Delete(s.Context(), &before[2]))
+	s.eventuallyOrdinals("3:a 5:a 6:a 7:b")
+	s.must(s.Delete(s.Context(), native))
+	s.scale(&v1beta1.StatefulSet{}, 1)
+	s.eventuallyOrdinals("3:a")
+	s.eventuallyRows("a 1/2, b 0/-1")
+	s.quiet()
+}
+
+// fullZoneOfAStatefulSet: a pod that no node of its subset takes gets the next one, under the same name.
+func fullZoneOfAStatefulSet(s *space) {
+	s.addNode(fleet.NodeSpec{Name: "solo-g-0", Zone: "g", CPU: "1"})
+	ws := adaptive(aSpread(advanced, "g=2", "b"))
+	ws.Spec.ScheduleStrategy.Adaptive.RescheduleCriticalSeconds = new(int32(2))
+	s.spread(ws)
+	s.statefulSet(3)
+	s.eventually("one pod moves", func() string {
+		if got := tally(s.pods(), where); got != "b/b=2 g/g=1" {
+			return got
+		}
+		return ""
+	})
+	s.eventuallySchedulable("g", metav1.ConditionFalse)
+	s.quiet()
 }
 
 // replicaSetTarget: the numbers of a ReplicaSet are read from the API server, once for each generation.

@@ -1,6 +1,6 @@
 // Package workloadspread keeps what WorkloadSpreads say of pods that exist: which subset each is in, which are to go
-// first, and which wait in vain. The workloads make and remove the pods; new ones get their subset from the CloneSet
-// controller, or from the webhook of package admission. Package spread has the rules.
+// first, and which wait in vain. The workloads make and remove the pods; new ones get their subset from the
+// controller of CloneSets or of StatefulSets, or from the webhook of package mutator. Package spread has the rules.
 //
 //	gather   the WorkloadSpread, its target (gather.go, target.go), the active pods and the labels of their nodes
 //	plan     plan.go counts the pods of each subset, gives a subset to those that have none, and finds wrong deletion
@@ -27,6 +27,6 @@
 //   - What hinders a spread is told by the conditions Ready, Reconciling and Stalled of its status.
 //   - Of two spreads of one target the older one rules; the other says so and touches nothing.
 //   - Deletions of pods that wait in vain are bounded (see deletions), and of a Job's pods no more are deleted than
-//     half of its ackoffLimit allows: its controller counts them as failed.
+//     half of its backoffLimit allows: its controller counts them as failed.
 //   - Nothing is taken off a running pod, and a patch that would make the workload lose its pods is refused.
 package workloadspread

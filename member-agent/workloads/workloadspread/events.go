@@ -164,3 +164,9 @@ func metadataOf(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 // replicaSetGVK is the kind of ReplicaSets, of which the cache holds the metadata alone: templates are most of them,
 // and each Deployment keeps ten.
 var replicaSetGVK = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
+
+// The kinds of Kubernetes whose objects the cache holds whole. A StatefulSet of apps.kruise.io is another kind.
+var (
+	deploymentGVK        = appsv1.SchemeGroupVersion.WithKind("Deployment")
+	nativeStatefulSetGVK = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
+)

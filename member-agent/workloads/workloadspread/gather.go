@@ -72,8 +72,8 @@ func (r *reconciler) observe(ctx context.Context, o *observed, known *number) er
 	gvk, ok := kindOf(o.target)
 	if !ok {
 		o.stalled = &conditions.Cause{Reason: ReasonUnsupportedTarget, Message: fmt.Sprintf(
-			"targetRef is a %s of %s: only pods of CloneSets (apps.kruise.io), Deployments, ReplicaSets, StatefulSets (apps) "+
-				"and Jobs (batch) are spread",
+			"targetRef is a %s of %s: only pods of CloneSets and StatefulSets (apps.kruise.io), Deployments, ReplicaSets and "+
+				"StatefulSets (apps), and Jobs (batch) are spread",
 			o.target.Kind, o.ws.Spec.TargetReference.APIVersion)}
 		return nil
 	}

@@ -2,6 +2,7 @@ package workloadspread
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
@@ -20,6 +22,9 @@ import (
 
 // noon is when everything of these tests happens.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// advanced is how tests write the StatefulSet of apps.kruise.io.
+const advanced = "StatefulSet.apps.kruise.io"
 
 // aSpread returns a WorkloadSpread over subsets written "a=3", "b=30%" or "c", each in the zone of its name; "d*" is in
 // any zone.
@@ -30,6 +35,9 @@ func aSpread(kind string, subsets ...string) *v1beta1.WorkloadSpread {
 	}
 	if kind == "CloneSet" {
 		ws.Spec.TargetReference.APIVersion = "apps.kruise.io/v1alpha1"
+	}
+	if kind == advanced {
+		ws.Spec.TargetReference.APIVersion, ws.Spec.TargetReference.Kind = "apps.kruise.io/v1beta1", "StatefulSet"
 	}
 	if kind == "Job" {
 		ws.Spec.TargetReference.APIVersion = "batch/v1"
@@ -132,6 +140,9 @@ func seen(t *testing.T, ws *v1beta1.WorkloadSpread, replicas int32, newest strin
 		o.object = &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Selector: selector}}
 	default:
 		o.object = &metav1.PartialObjectMetadata{}
+		if gvk, _ := kindOf(o.target); gvk == v1beta1.StatefulSetKind {
+			o.object = &v1beta1.StatefulSet{Spec: v1beta1.StatefulSetSpec{Selector: selector}}
+		}
 	}
 	return o
 }
@@ -227,6 +238,12 @@ func TestPlanOfPods(t *testing.T) {
 			rows: "a 1/0, b 1/-1", changes: map[string]string{"web-0": "b", "web-1": "a"},
 		},
 		{
+			name: "pods of an advanced StatefulSet get subsets and no costs",
+			ws:   aSpread(advanced, "a=1", "b"), replicas: 2,
+			pods: []*corev1.Pod{aPod("web-0", "", "b-0", ""), aPod("web-1", "b", "a-0", "")},
+			rows: "a 0/1, b 2/-1", changes: map[string]string{"web-0": "b"},
+		},
+		{
 			name: "Case13: a pod of a removed subset is in no subset, though its node matches one, and goes first",
 			ws:   aSpread("CloneSet", "a=2", "b"), replicas: 3,
 			pods: []*corev1.Pod{aPod("p1", "old", "b-0", "100"),
@@ -278,6 +295,28 @@ func TestPlanOfPods(t *testing.T) {
 				t.Errorf("%d of %d pods outside (want %d), %d removed, wake %s", p.outside, p.total, tt.outside, len(p.remove), p.wake)
 			}
 		})
+	}
+}
+
+// TestKindsAreToldByGroup: a StatefulSet exists in two groups.
+func TestKindsAreToldByGroup(t *testing.T) {
+	for _, tt := range []struct {
+		kind string
+		want client.Object
+	}{
+		{"CloneSet", &v1beta1.CloneSet{}}, {"Deployment", &appsv1.Deployment{}}, {"StatefulSet", &appsv1.StatefulSet{}},
+		{advanced, &v1beta1.StatefulSet{}},
+	} {
+		gvk, ok := kindOf(spread.TargetOf(aSpread(tt.kind, "a")))
+		if got := emptyTarget(gvk); !ok || reflect.TypeOf(got) != reflect.TypeOf(tt.want) {
+			t.Errorf("%s: %T, want %T", tt.kind, got, tt.want)
+		}
+	}
+	for _, target := range []spread.Target{{Group: "apps.kruise.io", Kind: "Deployment"}, {Group: "apps", Kind: "CloneSet"},
+		{Group: "apps.kruise.io", Kind: "DaemonSet"}} {
+		if _, ok := kindOf(target); ok {
+			t.Errorf("pods of a %s of %s are spread", target.Kind, target.Group)
+		}
 	}
 }
 

@@ -26,11 +26,11 @@ func Add(ctx context.Context, env *workload.Env) error {
 	asked := builder.WithPredicates(predicate.GenerationChangedPredicate{}) // the status of a target says nothing here
 	newest := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{},
 		predicate.AnnotationChangedPredicate{}))
-	deployment, set := appsv1.SchemeGroupVersion.WithKind("Deployment"), appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 	b.Watches(&corev1.Pod{}, podEvents{env.Manager.GetClient(), r.registry}).
 		Watches(&v1beta1.CloneSet{}, r.workloadEvents(v1beta1.CloneSetKind), asked).
-		Watches(&appsv1.Deployment{}, r.workloadEvents(deployment), asked).
-		Watches(&appsv1.StatefulSet{}, r.workloadEvents(set), asked).
+		Watches(&v1beta1.StatefulSet{}, r.workloadEvents(v1beta1.StatefulSetKind), asked).
+		Watches(&appsv1.Deployment{}, r.workloadEvents(deploymentGVK), asked).
+		Watches(&appsv1.StatefulSet{}, r.workloadEvents(nativeStatefulSetGVK), asked).
 		WatchesMetadata(&appsv1.ReplicaSet{}, r.workloadEvents(replicaSetGVK), newest).
 		WatchesMetadata(&batchv1.Job{}, r.workloadEvents(batchv1.SchemeGroupVersion.WithKind("Job")), asked).
 		// Nodes bring no pass; their labels are to be in the cache when a pod's event comes.

@@ -29,7 +29,7 @@ var seeds = flag.Uint64("seeds", 250, "run so many seeds of the simulation of Wo
 
 // TestCase13SimulatedSpreads runs random workloads under WorkloadSpreads that users change, and checks each pass.
 func TestCase13SimulatedSpreads(t *testing.T) {
-	kinds := []string{"CloneSet", "Deployment", "ReplicaSet", "StatefulSet", "Job"}
+	kinds := []string{"CloneSet", "Deployment", "ReplicaSet", "StatefulSet", "Job", advanced}
 	for seed := range *seeds {
 		s := newSim(t, seed, kinds[seed%uint64(len(kinds))])
 		for range 60 {
@@ -194,7 +194,7 @@ func inZone(zone string) *corev1.NodeSelectorTerm {
 
 // limits draws maxReplicas of all subsets and the strategy, as the schema allows them together.
 func (s *sim) limits() {
-	percent := s.kind != "StatefulSet" && s.random.IntN(2) == 0
+	percent := !s.target().Ordinal() && s.random.IntN(2) == 0
 	for i := range s.ws.Spec.Subsets {
 		subset := &s.ws.Spec.Subsets[i]
 		switch {
@@ -450,7 +450,7 @@ func (s *sim) ready() (n int) {
 // workload is one pass of the workload's controller.
 func (s *sim) workload() {
 	switch s.kind {
-	case "StatefulSet":
+	case "StatefulSet", advanced:
 		s.statefulSet()
 	case "Deployment":
 		s.deployment()
@@ -563,18 +563,30 @@ func (s *sim) deployment() {
 	}
 }
 
-// statefulSet keeps the ordinals from 0 (podManagementPolicy Parallel), and makes one pod of an older version anew
-// when all are Ready.
+// ordinal returns the ordinal at a position. An advanced StatefulSet starts at 2, and reserves 3.
+func (s *sim) ordinal(position int) int {
+	switch {
+	case s.kind != advanced:
+		return position
+	case position == 0:
+		return 2
+	}
+	return position + 3
+}
+
+// statefulSet keeps the first ordinals (podManagementPolicy Parallel), and makes one pod of an older version anew when
+// all are Ready.
 func (s *sim) statefulSet() {
 	have := map[string]*corev1.Pod{}
 	for _, pod := range s.pods {
 		have[pod.Name] = pod
 	}
 	for i := range int(s.replicas) {
-		if have[fmt.Sprintf("web-%d", i)] == nil {
+		name := fmt.Sprintf("web-%d", s.ordinal(i))
+		if have[name] == nil {
 			s.create(s.version, i)
 		}
-		delete(have, fmt.Sprintf("web-%d", i))
+		delete(have, name)
 	}
 	for _, pod := range have {
 		s.remove(pod, "workload: scales in by")
@@ -583,7 +595,8 @@ func (s *sim) statefulSet() {
 		return
 	}
 	for i := int(s.replicas) - 1; i >= 0; i-- {
-		at := slices.IndexFunc(s.pods, func(pod *corev1.Pod) bool { return pod.Name == fmt.Sprintf("web-%d", i) })
+		name := fmt.Sprintf("web-%d", s.ordinal(i))
+		at := slices.IndexFunc(s.pods, func(pod *corev1.Pod) bool { return pod.Name == name })
 		if s.pods[at].Labels["version"] != fmt.Sprint(s.version) {
 			s.remove(s.pods[at], "workload: replaces")
 			return
@@ -602,10 +615,10 @@ func (s *sim) seat(pod *corev1.Pod, count map[string]int32) string {
 }
 
 // create makes a pod, with the subset that its controller or the webhook gives it. Sometimes the webhook is down.
-func (s *sim) create(version, ordinal int) {
+func (s *sim) create(version, position int) {
 	s.made++
-	name := fmt.Sprintf("web-%d", ordinal)
-	if s.kind != "StatefulSet" {
+	name := fmt.Sprintf("web-%d", s.ordinal(position))
+	if !s.target().Ordinal() {
 		name = fmt.Sprintf("web-%04d", s.made)
 	}
 	pod := aPod(name, "", "", "")
@@ -615,7 +628,7 @@ func (s *sim) create(version, ordinal int) {
 	if s.target().Versioned() {
 		pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = s.hash(version)
 	}
-	if s.ws != nil && (s.kind == "CloneSet" || s.random.IntN(6) > 0) {
+	if s.ws != nil && (s.target().Group == v1beta1.GroupVersion.Group || s.random.IntN(6) > 0) {
 		rule, count := s.rule(), map[string]int32{}
 		for _, have := range s.pods {
 			if s.target().Version(have) == s.target().Version(pod) {
@@ -623,8 +636,8 @@ func (s *sim) create(version, ordinal int) {
 			}
 		}
 		subset, _ := rule.Pick(count)
-		if s.kind == "StatefulSet" {
-			subset, _ = rule.PickOrdinal(int32(ordinal))
+		if s.target().Ordinal() {
+			subset, _ = rule.PickOrdinal(int32(position))
 		}
 		if at := rule.Index(subset); at >= 0 && !rule.Subsets[at].Open {
 			s.fatalf("%s gets the closed subset %s", name, subset)

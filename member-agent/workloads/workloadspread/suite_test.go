@@ -33,6 +33,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/admission"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/statefulset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/workloadspread/mutator"
 )
 
@@ -101,7 +102,7 @@ func (r *requests) counted(namespace string) (podPatches, statusWrites int) {
 	return podPatches, statusWrites
 }
 
-// world is one cluster with the controllers of CloneSets and WorkloadSpreads in it.
+// world is one cluster with the controllers of CloneSets, StatefulSets and WorkloadSpreads in it.
 type world struct {
 	client.Client
 	cluster *fleet.Cluster
@@ -120,7 +121,7 @@ func newWorld(t *testing.T, hook *hook) *world {
 	nodes := fleet.Nodes("solo", "eu", []string{"a", "b"}, 1)
 	w := &world{time: &later{}, written: &requests{}, hook: hook}
 	w.cluster = apiserver.Cluster(t, fleet.ClusterSpec{Name: "solo", Nodes: nodes}, false,
-		"clonesets.apps.kruise.io", "workloadspreads.apps.kruise.io")
+		"clonesets.apps.kruise.io", "statefulsets.apps.kruise.io", "workloadspreads.apps.kruise.io")
 	w.config = w.cluster.RESTConfig()
 	w.config.QPS = -1
 	var err error
@@ -155,6 +156,9 @@ func (w *world) start(t *testing.T) {
 			return ns.Labels[topology.LabelFederated] == "true", err
 		}
 		err := cloneset.Add(ctx, &workload.Env{Manager: mgr, Gate: hub(federated)})
+		if err == nil {
+			err = statefulset.Add(ctx, &workload.Env{Manager: mgr, Gate: hub(federated)})
+		}
 		if err == nil {
 			err = Add(ctx, &workload.Env{Manager: mgr, Clock: w.time, Gate: hub(federated)})
 		}

@@ -29,8 +29,8 @@ import (
 // spread.
 func kindOf(target spread.Target) (gvk schema.GroupVersionKind, ok bool) {
 	all := []schema.GroupVersionKind{
-		v1beta1.CloneSetKind, appsv1.SchemeGroupVersion.WithKind("Deployment"), replicaSetGVK,
-		appsv1.SchemeGroupVersion.WithKind("StatefulSet"), batchv1.SchemeGroupVersion.WithKind("Job"),
+		v1beta1.CloneSetKind, v1beta1.StatefulSetKind, deploymentGVK, replicaSetGVK, nativeStatefulSetGVK,
+		batchv1.SchemeGroupVersion.WithKind("Job"),
 	}
 	i := slices.IndexFunc(all, func(k schema.GroupVersionKind) bool {
 		return k.Group == target.Group && k.Kind == target.Kind
@@ -43,12 +43,14 @@ func kindOf(target spread.Target) (gvk schema.GroupVersionKind, ok bool) {
 
 // emptyTarget returns an empty object of the kind, in the form in which the cache holds it.
 func emptyTarget(gvk schema.GroupVersionKind) client.Object {
-	switch gvk.Kind {
-	case "CloneSet":
+	switch gvk {
+	case v1beta1.CloneSetKind:
 		return &v1beta1.CloneSet{}
-	case "Deployment":
+	case v1beta1.StatefulSetKind:
+		return &v1beta1.StatefulSet{}
+	case deploymentGVK:
 		return &appsv1.Deployment{}
-	case "StatefulSet":
+	case nativeStatefulSetGVK:
 		return &appsv1.StatefulSet{}
 	}
 	return metadataOf(gvk)
@@ -97,6 +99,8 @@ func (r *reconciler) replicas(ctx context.Context, ws *v1beta1.WorkloadSpread, o
 	if len(paths) == 0 {
 		switch o := object.(type) {
 		case *v1beta1.CloneSet:
+			return ptr.Deref(o.Spec.Replicas, 1), nil
+		case *v1beta1.StatefulSet:
 			return ptr.Deref(o.Spec.Replicas, 1), nil
 		case *appsv1.Deployment:
 			return ptr.Deref(o.Spec.Replicas, 1), nil
@@ -199,6 +203,8 @@ func selectorOf(object client.Object, version string) labels.Selector {
 	switch o := object.(type) {
 	case *v1beta1.CloneSet:
 		written = o.Spec.Selector
+	case *v1beta1.StatefulSet:
+		written = o.Spec.Selector
 	case *appsv1.Deployment:
 		written = o.Spec.Selector.DeepCopy()
 		if version != "" {
@@ -219,6 +225,8 @@ func templateOf(object client.Object) *corev1.Pod {
 	var template *corev1.PodTemplateSpec
 	switch o := object.(type) {
 	case *v1beta1.CloneSet:
+		template = &o.Spec.Template.PodTemplateSpec
+	case *v1beta1.StatefulSet:
 		template = &o.Spec.Template.PodTemplateSpec
 	case *appsv1.Deployment:
 		template = &o.Spec.Template

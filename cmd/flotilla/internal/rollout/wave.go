@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
@@ -31,7 +32,8 @@ func newWord(name, short, done string, word wording) *cobra.Command {
 func approval(revision string, sequence int64, p *topology.WaveProgress) (string, error) {
 	if p.RolledBack != "" {
 		return "", fmt.Errorf(
-			"%s failed and was rolled back: give the workload another template, or have this one tried again with flotilla rollout retry",
+			"%s failed and was rolled back: give the workload another template, or have this one tried again with "+
+				"flotilla rollout retry",
 			place(p),
 		)
 	}
@@ -59,25 +61,17 @@ func place(p *topology.WaveProgress) string {
 
 // say writes the word for the wave under way on the workload.
 func say(ctx context.Context, c client.Client, out io.Writer, key wire.Key, done string, word wording) error {
-	placement, name, err := store.FindPlacement(ctx, c, key)
+	u, err := underWay(ctx, c, key)
 	if err != nil {
 		return err
 	}
-	if placement == nil {
-		return fmt.Errorf(
-			"%s has no WorkloadPlacement %s: waves need a hub that has placed the workload; name the hub with --context or --kubeconfig",
-			key.Sentence(),
-			name.Name,
-		)
+	if u == nil {
+		return fmt.Errorf("no wave of %s is in progress: waves begin with a new template, if the policy has "+
+			"rollout.strategy Waves or rollout.steps, or a StatefulSet spec.flotilla.steps; "+
+			"name the cluster with --context or --kubeconfig", key.Sentence())
 	}
-	p := placement.Spec.Wave
-	if p == nil || p.Number > p.Of {
-		return fmt.Errorf(
-			"no wave of %s is under way: waves begin with a new template, where the policy has rollout.strategy Waves or rollout.steps",
-			key.Sentence(),
-		)
-	}
-	text, err := word(placement.Spec.Revision, placement.Spec.RevisionSequence, p)
+	p := u.WaveProgress
+	text, err := word(u.revision, u.sequence, p)
 	if err != nil {
 		return fmt.Errorf("%s: %w", key.Sentence(), err)
 	}
@@ -101,8 +95,8 @@ func say(ctx context.Context, c client.Client, out io.Writer, key wire.Key, done
 
 // newPromote returns the verb that lets all pods be updated.
 func newPromote() *cobra.Command {
-	return newVerb("promote", "Let all pods be updated: no partition, no pause; in steps of the policy, go on after this one",
-		promoteAll)
+	return newVerb("promote",
+		"Let all pods be updated: no partition, no pause; of an update in steps, go on after this one", promoteAll)
 }
 
 // promoteAll takes partition and pause away. Where waves are under way it says that they go on as they are: they are
@@ -123,7 +117,8 @@ func promoteAll(ctx context.Context, c client.Client, out io.Writer, key wire.Ke
 	}
 	_, err = fmt.Fprintf(
 		out,
-		"its update goes on in waves, at wave %d of %d, %s: promote ends no wave; go on after it with flotilla rollout approve\n",
+		"its update goes on in waves, at wave %d of %d, %s: promote ends no wave; go on after it with "+
+			"flotilla rollout approve\n",
 		p.Number,
 		p.Of,
 		p.Name,
@@ -131,17 +126,35 @@ func promoteAll(ctx context.Context, c client.Client, out io.Writer, key wire.Ke
 	return err
 }
 
-// underWay returns the wave under way of a workload, nil for none: there may be none, no hub, or no right to look.
-func underWay(ctx context.Context, c client.Client, key wire.Key) (*topology.WaveProgress, error) {
+// progress is the wave or step in progress of an update, with what tells that apart from other updates.
+type progress struct {
+	*topology.WaveProgress
+	revision string
+	sequence int64
+}
+
+// underWay returns the wave or step in progress of a workload, nil for none. In a cluster that is no hub, or without
+// the right to read placements, the workload itself has it.
+func underWay(ctx context.Context, c client.Client, key wire.Key) (*progress, error) {
 	placement, _, err := store.FindPlacement(ctx, c, key)
+	var found progress
 	switch {
 	case meta.IsNoMatchError(err), apierrors.IsForbidden(err), err == nil && placement == nil:
-		return nil, nil
+		object, err := get(ctx, c, key)
+		if err != nil {
+			return nil, err
+		}
+		if set, ok := object.(*apps.StatefulSet); ok && set.Status.UpdateProgress != nil {
+			found.WaveProgress, found.sequence = waves.ReadProgress(set.Status.UpdateProgress)
+			found.revision = set.Status.UpdateProgress.Revision
+		}
 	case err != nil:
 		return nil, err
+	default:
+		found = progress{placement.Spec.Wave, placement.Spec.Revision, placement.Spec.RevisionSequence}
 	}
-	if p := placement.Spec.Wave; p != nil && p.Number <= p.Of {
-		return p, nil
+	if found.WaveProgress == nil || found.Number > found.Of {
+		return nil, nil
 	}
-	return nil, nil
+	return &found, nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 )
 
-// The kinds whose pods are spread at admission. All others, CloneSet first, stamp the subset themselves.
+// The kinds whose pods are spread at admission. The controllers of those of apps.kruise.io stamp the subset themselves.
 const (
 	kindDeployment  = "Deployment"
 	kindReplicaSet  = "ReplicaSet"

@@ -57,7 +57,7 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	nodes := fleet.Nodes("solo", "eu", []string{"a", "b", "c"}, 1)
 	c := apiserver.Cluster(t, fleet.ClusterSpec{Name: "solo", Nodes: nodes}, false,
-		"clonesets.apps.kruise.io", "workloadspreads.apps.kruise.io")
+		"clonesets.apps.kruise.io", "statefulsets.apps.kruise.io", "workloadspreads.apps.kruise.io")
 	w := &world{TB: t, cluster: c, config: c.RESTConfig(), server: newServer(t)}
 	var err error
 	if w.Client, err = client.New(w.config, client.Options{Scheme: apiserver.Scheme(t)}); err != nil {
