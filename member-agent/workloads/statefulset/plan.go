@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
@@ -174,26 +173,6 @@ func observe(f Facts) Plan {
 	p.plan.ExpectedUpdated = p.expectedUpdated()
 	return p.plan
 }
-
-func (f *Facts) hooks() *v1beta1.Lifecycle { return f.Set.Spec.Lifecycle }
-
-// inOrder reports whether pods are created and deleted one by one.
-func (f *Facts) inOrder() bool {
-	return f.Set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement
-}
-
-func (f *Facts) onDelete() bool {
-	return f.Set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType
-}
-
-// resizes reports whether claims grow with the update of their pods.
-func (f *Facts) resizes() bool {
-	return f.Set.Spec.VolumeClaimUpdateStrategy.Type == v1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType &&
-		!f.onDelete()
-}
-
-// rolling returns the limits of a rolling update; the zero value has the defaults.
-func (f *Facts) rolling() v1beta1.RollingUpdateStatefulSetStrategy { return rollingOf(f.Set) }
 
 // inRange reports whether the StatefulSet is to have the pod's ordinal.
 func (f *Facts) inRange(pod *corev1.Pod) bool {
