@@ -284,7 +284,7 @@ func TestFailoverInTheMiddleOfARollout(t *testing.T) {
 // promised: every replica is accounted for, a decision from its own result changes nothing, what a lost member has been
 // told stays, and in the end, with all members back, nothing is leaving.
 func TestFailoverHolds(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range uint64(*worlds) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		names := []string{"east", "north", "south", "west"}[:2+r.IntN(3)]
 		w := open(1 + r.Int32N(14))

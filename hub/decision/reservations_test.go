@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	worlds     = flag.Int("worlds", 100, "number of simulated worlds per property")
+	worlds     = flag.Int("worlds", 40, "number of simulated worlds per property")
 	firstWorld = flag.Int("first", 0, "seed of the first world of TestRescheduleComesToRest")
 )
 

@@ -13,7 +13,7 @@ import (
 
 var (
 	simSeed  = flag.Uint64("seed", 0, "run only this seed of the simulation, and tell its story")
-	simSeeds = flag.Uint64("seeds", 1000, "run so many seeds of the simulation")
+	simSeeds = flag.Uint64("seeds", 400, "run so many seeds of the simulation")
 )
 
 // TestSimulated runs the controller in worlds where everything goes wrong that can, and holds it to its limits, and to

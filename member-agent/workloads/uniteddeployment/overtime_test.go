@@ -24,7 +24,7 @@ import (
 
 var (
 	simSeed  = flag.Uint64("seed", 0, "run only this seed of the simulation over time, and print its trace")
-	simSeeds = flag.Uint64("seeds", 300, "run so many seeds of the simulation over time")
+	simSeeds = flag.Uint64("seeds", 120, "run so many seeds of the simulation over time")
 )
 
 // TestOverTime runs the real plans in worlds where subsets close and open, while the workload is scaled and updated,

@@ -25,7 +25,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 )
 
-var seeds = flag.Uint64("seeds", 250, "run so many seeds of the simulation of WorkloadSpreads over time")
+var seeds = flag.Uint64("seeds", 150, "run so many seeds of the simulation of WorkloadSpreads over time")
 
 // TestCase13SimulatedSpreads runs random workloads under WorkloadSpreads that users change, and checks each pass.
 func TestCase13SimulatedSpreads(t *testing.T) {
