@@ -81,9 +81,6 @@ func testUnitedDeploymentRules(t *testing.T, s *server) {
 		{name: "advanced StatefulSets with a wrong range",
 			edit: set(template, `{advancedStatefulSetTemplate: {spec: {reserveOrdinals: ["1-"], template: {}}}}`),
 			says: []string{"advancedStatefulSetTemplate.spec.reserveOrdinals[0]", `"1-"`, "should match"}},
-		{name: "steps of advanced StatefulSets",
-			edit: set(template, "{advancedStatefulSetTemplate: {spec: {flotilla: {steps: [{partition: 1}]}, template: {}}}}"),
-			says: []string{"advancedStatefulSetTemplate.spec.flotilla", "each child would stop by itself", "manualUpdate"}},
 		{name: "other labels in advanced StatefulSets", edit: all(set(template, "{advancedStatefulSetTemplate: {spec: "+podSpec+"}}"), set("spec.selector.matchLabels", "{app: web}")), says: []string{"does not match the labels of template.advancedStatefulSetTemplate"}},
 		{name: "selector changes", first: named("selector-changes"), edit: all(set("spec.selector.matchLabels", "{app: shop, tier: a}"), set(child+".template.metadata.labels", "{app: shop, tier: a}")), says: []string{"spec.selector", "selector cannot change"}},
 

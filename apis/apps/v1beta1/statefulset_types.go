@@ -79,7 +79,8 @@ type StatefulSetSpec struct {
 	// ordinals sets the first ordinal. Default: the first ordinal is 0.
 	// +optional
 	Ordinals *StatefulSetOrdinals `json:"ordinals,omitempty"`
-	// flotilla is what Flotilla adds: steps at which an update stops by itself. Default: none. OpenKruise ignores it.
+	// flotilla is what Flotilla adds: steps at which an update stops by itself. Default: none. OpenKruise ignores it. The
+	// templates of a UnitedDeployment do not have it.
 	// +optional
 	Flotilla *FlotillaSpec `json:"flotilla,omitempty"`
 }

@@ -71,7 +71,6 @@ type StatefulSetTemplateSpec struct {
 }
 
 // AdvancedStatefulSetTemplateSpec is an advanced StatefulSet child.
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.flotilla)",fieldPath=".spec.flotilla",message="flotilla cannot be set in advancedStatefulSetTemplate, because each child would stop by itself: remove it, and use updateStrategy.manualUpdate.partitions of the UnitedDeployment"
 type AdvancedStatefulSetTemplateSpec struct {
 	// metadata is put on the children: labels and annotations.
 	// +optional

@@ -45,6 +45,9 @@ func (f finisher) finish(node schema, path string, inTemplate bool) error {
 	}
 	declareValue(node, path)
 	properties, _ := node["properties"].(map[string]any)
+	if strings.HasSuffix(path, ".advancedStatefulSetTemplate.spec") {
+		delete(properties, "flotilla") // each child would stop by itself
+	}
 	if properties["matchLabels"] != nil && properties["matchExpressions"] != nil {
 		boundSelector(properties)
 	}
