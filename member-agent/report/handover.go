@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,17 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/topology/handover"
 )
+
+// addPods adds to a report what the Work asks about pods, and returns how long until there may be more to report, 0
+// where time alone changes nothing. last is the report before, nil for none.
+func (r *Reconciler) addPods(
+	ctx context.Context, w *work.Work, live *unstructured.Unstructured, last, next *work.Report,
+) (again time.Duration, err error) {
+	if next.Unschedulable, again, err = r.unschedulable(ctx, live, criticalOf(w), next.InUse); err != nil {
+		return 0, err
+	}
+	return again, r.handOver(ctx, w, live, last, next)
+}
 
 // handOver adds to a report the values of pods that the Work asks for, and which pods were created with values that the
 // object has for them. last is the report before, nil for none.

@@ -114,17 +114,6 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 	return ctrl.Result{RequeueAfter: next}, nil
 }
 
-// addPods adds to a report what the Work asks about pods, and returns how long until there may be more to report, 0
-// where time alone changes nothing. last is the report before, nil for none.
-func (r *Reconciler) addPods(
-	ctx context.Context, w *work.Work, live *unstructured.Unstructured, last, next *work.Report,
-) (again time.Duration, err error) {
-	if next.Unschedulable, again, err = r.unschedulable(ctx, live, criticalOf(w), next.InUse); err != nil {
-		return 0, err
-	}
-	return again, r.handOver(ctx, w, live, last, next)
-}
-
 // eventFollows reports whether an applied object is not in the cache yet, or is deleted to be created again.
 func eventFollows(outcome apply.Outcome, live *unstructured.Unstructured) bool {
 	return outcome.Applied && !outcome.Kept && (live == nil || live.GetDeletionTimestamp() != nil)
