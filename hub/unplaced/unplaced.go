@@ -27,8 +27,8 @@ import (
 )
 
 // message says what is wrong and what to do.
-const message = "a hub does not place DaemonSets of apps.kruise.io on members, so nothing is created: apply it in the " +
-	"members that are to run it, in a namespace that is not federated"
+const message = "a hub does not place DaemonSets of apps.kruise.io on members, so nothing is created: apply it in " +
+	"the members that are to run it, in a namespace that is not federated"
 
 // Setup adds the controller to the manager, unless rules places the kind.
 func Setup(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock) error {
@@ -100,8 +100,8 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// wanted returns the conditions that belong on an object with those of have. Where it is not federated an agent may have
-// written others, which stay.
+// wanted returns the conditions that belong on an object with those of have. Where it is not federated an agent may
+// have written others, which stay.
 func wanted(have []apps.DaemonSetCondition, federated bool) []conditions.Condition {
 	var out []conditions.Condition
 	for _, row := range []struct {

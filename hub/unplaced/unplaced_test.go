@@ -6,12 +6,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-
-	"k8s.io/apimachinery/pkg/runtime"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -35,7 +33,7 @@ func TestObjectsInFederatedNamespacesAreAnswered(t *testing.T) {
 		if len(requests) != 1 {
 			t.Fatalf("%v", requests)
 		}
-		if _, err := r.Reconcile(t.Context(), ctrl.Request(requests[0])); err != nil {
+		if _, err := r.Reconcile(t.Context(), requests[0]); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {

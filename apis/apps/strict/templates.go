@@ -21,8 +21,9 @@ type child struct {
 	Spec     json.RawMessage `json:"spec"`
 }
 
-// Templates compares the templates of a CloneSet, DaemonSet, StatefulSet or UnitedDeployment of ours, in any version of
-// it, with the types of Kubernetes. It finds nothing in objects of other kinds. The definition of the kind checks the other fields.
+// Templates compares the templates of a CloneSet, DaemonSet, StatefulSet or UnitedDeployment of apps.kruise.io, in any
+// version of it, with the types of Kubernetes. It finds nothing in objects of other kinds. The definition of the kind
+// checks the other fields.
 func Templates(kind string, object []byte) Findings {
 	var f Findings
 	switch kind {

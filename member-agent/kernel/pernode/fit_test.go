@@ -23,11 +23,12 @@ func TestFit(t *testing.T) {
 		want   pernode.Fitness
 		wrong  bool
 	}{
-		"any node":               {want: pernode.Fits},
-		"its name":               {spec: corev1.PodSpec{NodeName: "n"}, want: pernode.Fits},
-		"another name":           {spec: corev1.PodSpec{NodeName: "m"}, want: pernode.Unmatched},
-		"its labels":             {spec: corev1.PodSpec{NodeSelector: map[string]string{"zone": "a"}}, want: pernode.Fits},
-		"other labels":           {spec: corev1.PodSpec{NodeSelector: map[string]string{"zone": "b"}}, want: pernode.Unmatched},
+		"any node":     {want: pernode.Fits},
+		"its name":     {spec: corev1.PodSpec{NodeName: "n"}, want: pernode.Fits},
+		"another name": {spec: corev1.PodSpec{NodeName: "m"}, want: pernode.Unmatched},
+		"its labels":   {spec: corev1.PodSpec{NodeSelector: map[string]string{"zone": "a"}}, want: pernode.Fits},
+		"other labels": {spec: corev1.PodSpec{NodeSelector: map[string]string{"zone": "b"}},
+			want: pernode.Unmatched},
 		"affinity":               {spec: corev1.PodSpec{Affinity: required("In")}, want: pernode.Fits},
 		"affinity for others":    {spec: corev1.PodSpec{Affinity: required("NotIn")}, want: pernode.Unmatched},
 		"affinity of no meaning": {spec: corev1.PodSpec{Affinity: required("Like")}, want: pernode.Unmatched, wrong: true},

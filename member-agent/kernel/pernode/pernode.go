@@ -99,8 +99,8 @@ type Deletion struct {
 
 // Counts are numbers of nodes before the decision is carried out.
 type Counts struct {
-	// Desired nodes should run the pod. Of these Current have one, Ready and Available have one that is ready or available,
-	// Updated have one of the new revision, and UpdatedAvailable have one of it that is available.
+	// Desired nodes should run the pod. Of these Current have one, Ready and Available have one that is ready or
+	// available, Updated have one of the new revision, and UpdatedAvailable have one of it that is available.
 	Desired, Current, Ready, Available, Updated, UpdatedAvailable int
 	// Updatable nodes are desired, and either have the new revision or may get it, if limits.Updated allows it.
 	Updatable int

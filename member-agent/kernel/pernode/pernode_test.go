@@ -195,8 +195,8 @@ func TestCounts(t *testing.T) {
 		pernode.Node{Name: "g", ShouldRun: true, MayStay: true, Selected: true, Lost: true})
 	on := pods("a:ua b:a c:ur e:a f:a g:")
 	got := pernode.Decide(pernode.Facts{Nodes: list, Pods: on, Limits: open()}).Counts
-	if want := (pernode.Counts{Desired: 6, Current: 5, Ready: 4, Available: 3, Updated: 2, UpdatedAvailable: 1, Updatable: 5,
-		LostUnavailable: 1, LostOutdated: 1, Misscheduled: 1}); got != want {
+	if want := (pernode.Counts{Desired: 6, Current: 5, Ready: 4, Available: 3, Updated: 2, UpdatedAvailable: 1,
+		Updatable: 5, LostUnavailable: 1, LostOutdated: 1, Misscheduled: 1}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if n := pernode.Desired(list, on); n != got.Desired {

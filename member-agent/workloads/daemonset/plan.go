@@ -86,20 +86,11 @@ func Compute(f Facts) (Plan, error) {
 		return Plan{}, err
 	}
 	p.plan.Release = f.Pods.NoLongerMatching
-	for _, c := range decided.Create[:min(len(decided.Create), workload.CreatesPerPass)] {
-		creation := Creation{Node: c.Node, Revision: f.Current}
-		if c.Updated {
-			creation.Revision = f.Update
-		}
-		p.plan.Create = append(p.plan.Create, creation)
-	}
+	p.create(decided.Create)
 	taken := make(map[string]bool, len(decided.Delete)+len(decided.InPlace))
 	for _, deletion := range decided.Delete {
-		pod := p.named[deletion.Pod]
 		taken[deletion.Pod] = true
-		if p.plan.Leave(pod, hooksOf(f.Set), string(deletion.Cause)) && deletion.Cause == pernode.Ended {
-			p.plan.Failed = append(p.plan.Failed, podset.NodeOf(pod))
-		}
+		p.remove(deletion)
 	}
 	for _, name := range decided.InPlace {
 		taken[name] = true
@@ -113,6 +104,25 @@ func Compute(f Facts) (Plan, error) {
 		}
 	}
 	return p.plan, nil
+}
+
+// create plans new pods.
+func (p *planner) create(list []pernode.Creation) {
+	for _, c := range list[:min(len(list), workload.CreatesPerPass)] {
+		creation := Creation{Node: c.Node, Revision: p.Current}
+		if c.Updated {
+			creation.Revision = p.Update
+		}
+		p.plan.Create = append(p.plan.Create, creation)
+	}
+}
+
+// remove plans the removal of a pod.
+func (p *planner) remove(deletion pernode.Deletion) {
+	pod := p.named[deletion.Pod]
+	if p.plan.Leave(pod, hooksOf(p.Set), string(deletion.Cause)) && deletion.Cause == pernode.Ended {
+		p.plan.Failed = append(p.plan.Failed, podset.NodeOf(pod))
+	}
 }
 
 // observe returns the facts of the status without a plan.

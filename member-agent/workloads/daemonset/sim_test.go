@@ -32,8 +32,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
-// simulated is a simulated world with the real controller, nodes that come and go, and one DaemonSet. The limits and the
-// type of the update stay as they are at first, everything else changes.
+// simulated is a simulated world with the real controller, nodes that come and go, and one DaemonSet. The limits and
+// the type of the update stay as they are at first, everything else changes.
 type simulated struct {
 	*simulator.World
 	random *rand.Rand

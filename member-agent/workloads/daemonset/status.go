@@ -129,7 +129,7 @@ func (s *scope) misfits() string {
 	if len(s.facts.Nodes) == 0 {
 		return "the cluster has no nodes, so no pod is to run"
 	}
-	return fmt.Sprintf("no node fits the template, so no pod is to run: of %d nodes, nodeName, nodeSelector or node affinity "+
-		"exclude %d, and %d have taints that are not tolerated", len(s.facts.Nodes), n[pernode.Unmatched],
+	return fmt.Sprintf("no node fits the template, so no pod is to run: of %d nodes, nodeName, nodeSelector or node "+
+		"affinity exclude %d, and %d have taints that are not tolerated", len(s.facts.Nodes), n[pernode.Unmatched],
 		n[pernode.Evicting]+n[pernode.Tainted])
 }
