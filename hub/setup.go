@@ -39,6 +39,7 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/policy"
 	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/tracing"
+	"github.com/flotilla-dev/flotilla/hub/unplaced"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -186,6 +187,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			return profiles.Setup(mgr, clk, o.ClusterProfiles)
 		},
 		func() error { return aggregate.Setup(mgr, rules, clk, hubID, outcomes, measures, tracer) },
+		func() error { return unplaced.Setup(mgr, rules, clk) },
 	} {
 		if err := setup(); err != nil {
 			return err

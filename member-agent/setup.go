@@ -10,6 +10,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -39,6 +40,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/tracing"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/daemonset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/statefulset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/uniteddeployment"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/workloadspread"
@@ -102,12 +104,14 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// CacheOptions are the manager's cache options: of pods, ReplicaSets and Jobs it keeps what is read, and of everything
-// else all but managedFields, which are a third of many objects. Of all webhook configurations it watches our own.
+// CacheOptions are the manager's cache options: of pods, nodes, ReplicaSets and Jobs it keeps what is read, and of
+// everything else all but managedFields, which are a third of many objects. Of all webhook configurations it watches our
+// own.
 func CacheOptions() cache.Options {
 	return cache.Options{DefaultTransform: podset.Slim, ByObject: map[client.Object]cache.ByObject{
 		&appsv1.ReplicaSet{}: {Transform: mutator.Slim},
 		&batchv1.Job{}:       {Transform: mutator.Slim},
+		&corev1.Node{}:       {Transform: workload.SlimNode},
 		&admissionregistrationv1.MutatingWebhookConfiguration{}: {
 			Field:     fields.OneTermEqualSelector(metav1.ObjectNameField, admission.ConfigurationName),
 			Transform: cache.TransformStripManagedFields(),
@@ -167,6 +171,7 @@ type Kind struct {
 func Kinds() []Kind {
 	return []Kind{
 		{GVK: apps.CloneSetKind, Add: cloneset.Add, Reporting: cloneset.Reporting},
+		{GVK: apps.DaemonSetKind, Add: daemonset.Add},
 		{GVK: apps.StatefulSetKind, Add: statefulset.Add, Reporting: statefulset.Reporting},
 		{GVK: apps.UnitedDeploymentKind, Add: uniteddeployment.Add, Reporting: uniteddeployment.Reporting,
 			New: func() client.Object { return &apps.UnitedDeployment{} }, PassedOn: uniteddeployment.PassedOn},

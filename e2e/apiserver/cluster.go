@@ -10,11 +10,13 @@ import (
 	"testing/fstest"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metrics "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -22,6 +24,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // Cluster starts a cluster of this name without a hub, with one fleet of its own that ends with the test, and these of
@@ -78,7 +81,9 @@ func Run(t testing.TB, own *rest.Config, setup func(context.Context, ctrl.Manage
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context())) // until Cleanup
 	mgr, err := ctrl.NewManager(own, ctrl.Options{
-		Scheme: Scheme(t), Logger: logr.Discard(), Cache: cache.Options{DefaultTransform: podset.Slim},
+		Scheme: Scheme(t), Logger: logr.Discard(),
+		Cache: cache.Options{DefaultTransform: podset.Slim, ByObject: map[client.Object]cache.ByObject{
+			&corev1.Node{}: {Transform: workload.SlimNode}}},
 		Metrics: metrics.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	if err == nil {

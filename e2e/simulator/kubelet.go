@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
@@ -117,9 +118,15 @@ func (k *Kubelet) step(key types.NamespacedName, pod *corev1.Pod, box *sandbox) 
 	}
 }
 
-// schedule gives a pod a node.
+// schedule gives a pod a node. A pod that is made for one node gets it, also if the node is down.
 func (k *Kubelet) schedule(key types.NamespacedName, pod *corev1.Pod) {
 	var up []string
+	if node := podset.NodeOf(pod); node != "" {
+		if slices.Contains(k.nodes, node) && !k.Refuse {
+			k.bind(key, node)
+		}
+		return
+	}
 	for _, node := range k.nodes {
 		if !k.down[node] {
 			up = append(up, node)
@@ -128,9 +135,13 @@ func (k *Kubelet) schedule(key types.NamespacedName, pod *corev1.Pod) {
 	if len(up) == 0 || k.Refuse || !k.world.storage.ready(pod) {
 		return
 	}
+	k.bind(key, up[k.random.IntN(len(up))])
+}
+
+func (k *Kubelet) bind(key types.NamespacedName, node string) {
 	k.must(k.world.Change("Pod", key, func(obj client.Object) {
 		if pod, ok := obj.(*corev1.Pod); ok {
-			pod.Spec.NodeName = up[k.random.IntN(len(up))]
+			pod.Spec.NodeName = node
 		}
 	}))
 }
@@ -342,6 +353,32 @@ func (k *Kubelet) Lose(node string, evictAfter time.Duration) {
 				k.must(k.world.Delete("Pod", key))
 			})
 		}
+	})
+}
+
+// Join adds a node.
+func (k *Kubelet) Join(node string) {
+	if !slices.Contains(k.nodes, node) {
+		k.world.Tell("%s joins", node)
+		k.nodes = append(k.nodes, node)
+		k.Recover(node)
+		k.Retry()
+	}
+}
+
+// Leave takes a node away for good. Its pods are deleted by force after a time, as the garbage collector of pods does.
+func (k *Kubelet) Leave(node string, collectAfter time.Duration) {
+	k.world.Tell("%s leaves", node)
+	k.nodes = slices.DeleteFunc(k.nodes, func(other string) bool { return other == node })
+	k.down[node] = true
+	k.world.After(collectAfter, func() {
+		if slices.Contains(k.nodes, node) {
+			return
+		}
+		k.onNode(node, func(key types.NamespacedName) {
+			// It exists.
+			_ = k.world.server.delete("Pod", key, client.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+		})
 	})
 }
 

@@ -57,11 +57,11 @@ func OwnRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		// Stage 5: workloads, their children and their pods. UnitedDeployments make CloneSets.
 		rule(kruise, "clonesets", write),
-		rule(kruise, "statefulsets uniteddeployments workloadspreads", read),
-		rule(kruise, "clonesets/status statefulsets/status uniteddeployments/status workloadspreads/status",
+		rule(kruise, "daemonsets statefulsets uniteddeployments workloadspreads", read),
+		rule(kruise, "clonesets/status daemonsets/status statefulsets/status uniteddeployments/status workloadspreads/status",
 			"get update patch"),
-		rule(kruise, "clonesets/finalizers statefulsets/finalizers uniteddeployments/finalizers workloadspreads/finalizers",
-			"update"),
+		rule(kruise, "clonesets/finalizers daemonsets/finalizers statefulsets/finalizers uniteddeployments/finalizers "+
+			"workloadspreads/finalizers", "update"),
 		rule("apps", "deployments statefulsets controllerrevisions", write),
 		rule("apps", "replicasets", read),
 		rule("apps", "deployments/status statefulsets/status", "get"),
@@ -84,8 +84,8 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update", templates),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", read),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", "patch",
-			"clonesets.apps.kruise.io", "statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io",
-			"workloadspreads.apps.kruise.io"),
+			"clonesets.apps.kruise.io", "daemonsets.apps.kruise.io", "statefulsets.apps.kruise.io",
+			"uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
 	}
 }
 

@@ -32,8 +32,10 @@ type Controller[T client.Object, M any] struct {
 	Clock  clock.PassiveClock
 	Gate   Gate
 	// Pods and Claims are nil for a kind that did not ask for them.
-	Pods    *podset.Source
-	Claims  *volumes.Source
+	Pods   *podset.Source
+	Claims *volumes.Source
+	// Nodes returns the nodes of the cache, which must not be changed; nil for a kind that did not ask for them.
+	Nodes   func() []*corev1.Node
 	History history.Store
 	Writer  *write.Writer
 
@@ -65,6 +67,7 @@ type Parts struct {
 	// Pods and Claims are nil for a kind that does not read them.
 	Pods   *podset.Source
 	Claims *volumes.Source
+	Nodes  func() []*corev1.Node
 	// Namespaces reads the metadata of namespaces; nil reads with Client.
 	Namespaces client.Reader
 }
@@ -79,7 +82,7 @@ func New[T client.Object, M any](parts Parts, kind Kind[T, M]) *Controller[T, M]
 	}
 	c := &Controller[T, M]{
 		Client: parts.Client, Live: parts.Live, Events: parts.Events, Clock: parts.Clock, Gate: parts.Gate,
-		kind: kind, namespaces: namespaces.New(parts.Namespaces), objects: map[types.NamespacedName]*known[M]{},
+		Nodes: parts.Nodes, kind: kind, namespaces: namespaces.New(parts.Namespaces), objects: map[types.NamespacedName]*known[M]{},
 		fresh: freshness.NewTracker(parts.Clock, parts.Live, func() client.Object { return kind.New() }),
 	}
 	c.History = history.Store{Client: c.Client, Live: c.Live,

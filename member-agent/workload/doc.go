@@ -3,6 +3,7 @@
 //
 //	builder.go     the controller: watches, indexes, workers, backoff
 //	events.go      which object an event of a pod is for
+//	nodes.go       nodes, and which changes of one matter
 //	controller.go  a pass: read the object, leave it alone where a hub decides, wait for our own writes in the cache,
 //	               run the kind's phases, try again after an error
 //	pass.go        what the phases of a pass share: deletion, budget of the hub, failures, when to look again

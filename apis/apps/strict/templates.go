@@ -21,12 +21,13 @@ type child struct {
 	Spec     json.RawMessage `json:"spec"`
 }
 
-// Templates compares the templates of a CloneSet, StatefulSet or UnitedDeployment, in any version of it, with the types
-// of Kubernetes. It finds nothing in objects of other kinds. The definition of the kind checks the other fields.
+// Templates compares the templates of a CloneSet, DaemonSet, StatefulSet or UnitedDeployment of apps.kruise.io, in any
+// version of it, with the types of Kubernetes. It finds nothing in objects of other kinds. The definition of the kind
+// checks the other fields.
 func Templates(kind string, object []byte) Findings {
 	var f Findings
 	switch kind {
-	case "CloneSet", "StatefulSet":
+	case "CloneSet", "DaemonSet", "StatefulSet":
 		set := read[struct {
 			Spec pods `json:"spec"`
 		}](object)

@@ -75,8 +75,9 @@ const DeprecatedSurgingDaemonSetRollingUpdateType DaemonSetRollingUpdateType = "
 // +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdateType) || self.rollingUpdateType != 'InPlaceIfPossible' || !has(self.maxSurge) || self.maxSurge == 0 || self.maxSurge == '0%'",fieldPath=".maxSurge",message="maxSurge does not go with rollingUpdateType InPlaceIfPossible, which keeps the pods: set maxSurge to 0 and maxUnavailable to 1 or more, or use rollingUpdateType Standard",messageExpression="'maxSurge is %s: it does not go with rollingUpdateType InPlaceIfPossible, which keeps the pods; set maxSurge to 0 and maxUnavailable to 1 or more, or use rollingUpdateType Standard'.format([self.maxSurge])"
 type RollingUpdateDaemonSet struct {
 	// rollingUpdateType is Standard (a pod is replaced; Surging is an old word for it) or InPlaceIfPossible (changes of
-	// images are made on the running pod, any other change replaces it). Default Standard. Pods without the readiness gate InPlaceUpdateReady are
-	// replaced at their first update: new pods get it with InPlaceIfPossible.
+	// images, of labels, annotations, cpu and memory are made on the running pod, any other change replaces it). Default
+	// Standard. Pods without the readiness gate InPlaceUpdateReady, which all new pods get, are replaced at their first
+	// update.
 	// +optional
 	// +kubebuilder:default=Standard
 	Type DaemonSetRollingUpdateType `json:"rollingUpdateType,omitempty"`
@@ -139,6 +140,15 @@ type DaemonSetStatus struct {
 	// daemonSetHash is the hash of the newest revision of template, the label controller-revision-hash of its pods.
 	// +optional
 	DaemonSetHash string `json:"daemonSetHash,omitempty"`
+	// currentRevision is Flotilla's addition: the hash of the revision that pods keep, or get where they are created, on
+	// nodes that may not be updated yet. It becomes daemonSetHash when all nodes that should run the pod have one of
+	// the newest revision that is available.
+	// +optional
+	CurrentRevision string `json:"currentRevision,omitempty"`
+	// observedSequence is Flotilla's addition: the annotation topology.flotilla.dev/sequence that the controller acts on.
+	// An order of the hub may change its budget alone, which is an annotation and does not raise the generation.
+	// +optional
+	ObservedSequence int64 `json:"observedSequence,omitempty"`
 }
 
 // DaemonSet runs one pod on each node that fits it. It has updates in place, surge, partitions, and canaries by node

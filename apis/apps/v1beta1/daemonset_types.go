@@ -81,9 +81,9 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.maxUnavailable) || self.maxUnavailable != 0 && self.maxUnavailable != '0%' || has(self.maxSurge) && self.maxSurge != 0 && self.maxSurge != '0%'",fieldPath=".maxUnavailable",message="maxUnavailable cannot be 0 when maxSurge is 0, because no pod could ever be updated: set one of them to 1 or more, or set paused to hold the update"
 // +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdateType) || self.rollingUpdateType != 'InPlaceIfPossible' || !has(self.maxSurge) || self.maxSurge == 0 || self.maxSurge == '0%'",fieldPath=".maxSurge",message="maxSurge does not go with rollingUpdateType InPlaceIfPossible, which keeps the pods: set maxSurge to 0 and maxUnavailable to 1 or more, or use rollingUpdateType Standard",messageExpression="'maxSurge is %s: it does not go with rollingUpdateType InPlaceIfPossible, which keeps the pods; set maxSurge to 0 and maxUnavailable to 1 or more, or use rollingUpdateType Standard'.format([self.maxSurge])"
 type RollingUpdateDaemonSet struct {
-	// rollingUpdateType is Standard (a pod is replaced) or InPlaceIfPossible (changes of images are made on the running
-	// pod, any other change replaces it). Default Standard. Pods without the readiness gate InPlaceUpdateReady are
-	// replaced at their first update: new pods get it with InPlaceIfPossible.
+	// rollingUpdateType is Standard (a pod is replaced) or InPlaceIfPossible (changes of images, of labels, annotations,
+	// cpu and memory are made on the running pod, any other change replaces it). Default Standard. Pods without the
+	// readiness gate InPlaceUpdateReady, which all new pods get, are replaced at their first update.
 	// +optional
 	// +kubebuilder:default=Standard
 	Type DaemonSetRollingUpdateType `json:"rollingUpdateType,omitempty"`
@@ -123,9 +123,18 @@ type DaemonSetScaleStrategy struct {
 // DaemonSetConditionType names a condition of a DaemonSet.
 type DaemonSetConditionType string
 
+// Conditions that a DaemonSet has while something fails.
+const (
+	// DaemonSetConditionFailedCreatePod is True while pods cannot be created or deleted.
+	DaemonSetConditionFailedCreatePod DaemonSetConditionType = "FailedCreatePod"
+	// DaemonSetConditionFailedUpdatePod is True while pods cannot be updated.
+	DaemonSetConditionFailedUpdatePod DaemonSetConditionType = "FailedUpdatePod"
+)
+
 // DaemonSetCondition is one observed aspect of a DaemonSet.
 type DaemonSetCondition struct {
-	// type of the condition: Ready, Progressing, Reconciling, Stalled, and Federated on a hub.
+	// type of the condition: Ready, Progressing, Reconciling, Stalled, FailedCreatePod, FailedUpdatePod, and Federated on
+	// a hub.
 	// +kubebuilder:validation:MaxLength=316
 	Type DaemonSetConditionType `json:"type"`
 	// status of the condition: True, False or Unknown.
@@ -175,6 +184,15 @@ type DaemonSetStatus struct {
 	// updateRevision is the hash of the newest revision of template, the label controller-revision-hash of its pods.
 	// +optional
 	UpdateRevision string `json:"updateRevision,omitempty"`
+	// currentRevision is Flotilla's addition: the hash of the revision that pods keep, or get where they are created, on
+	// nodes that may not be updated yet. It becomes updateRevision when all nodes that should run the pod have one of
+	// updateRevision that is available.
+	// +optional
+	CurrentRevision string `json:"currentRevision,omitempty"`
+	// observedSequence is Flotilla's addition: the annotation topology.flotilla.dev/sequence that the controller acts on.
+	// An order of the hub may change its budget alone, which is an annotation and does not raise the generation.
+	// +optional
+	ObservedSequence int64 `json:"observedSequence,omitempty"`
 }
 
 // DaemonSet runs one pod on each node that fits it. It has updates in place, surge, partitions, and canaries by node

@@ -31,9 +31,7 @@ const pending = "pending"
 
 // isPending reports whether a file goes to the folder pending.
 func isPending(file string) bool {
-	return slices.Contains([]string{
-		"apps.kruise.io_advancedcronjobs.yaml", "apps.kruise.io_broadcastjobs.yaml", "apps.kruise.io_daemonsets.yaml",
-	}, file)
+	return slices.Contains([]string{"apps.kruise.io_advancedcronjobs.yaml", "apps.kruise.io_broadcastjobs.yaml"}, file)
 }
 
 // run finishes every file of from and writes it to to, or below it; other files that it wrote earlier are removed.

@@ -15,6 +15,8 @@ func bases() map[string]map[string]any {
 	return map[string]map[string]any{
 		"CloneSet " + apps + "v1beta1":     object("api", cloneSet(rolling)),
 		"CloneSet " + apps + "v1alpha1":    object("api", cloneSet(older)),
+		"DaemonSet " + apps + "v1beta1":    object("log", daemonSet(true)),
+		"DaemonSet " + apps + "v1alpha1":   object("log", daemonSet(false)),
 		"StatefulSet " + apps + "v1beta1":  object("db", statefulSet(true)),
 		"StatefulSet " + apps + "v1alpha1": object("db", statefulSet(false)),
 		"UnitedDeployment " + apps + "v1beta1": object("web", united(map[string]any{"cloneSetTemplate": map[string]any{
@@ -82,6 +84,22 @@ func statefulSet(newer bool) map[string]any {
 		spec["reserveOrdinals"] = []any{int64(1), "3-4"}
 		spec["ordinals"] = map[string]any{"start": int64(1)}
 		spec["volumeClaimUpdateStrategy"] = map[string]any{"type": "OnPodRollingUpdate"}
+	}
+	return spec
+}
+
+// daemonSet returns the spec of a DaemonSet, with the fields that only v1beta1 has if it is newer.
+func daemonSet(newer bool) map[string]any {
+	spec := map[string]any{
+		"template": template(), "selector": map[string]any{"matchLabels": label()}, "minReadySeconds": int64(5),
+		"burstReplicas": "50%", "updateStrategy": map[string]any{"rollingUpdate": map[string]any{
+			"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": "40%", "partition": int64(1),
+			"selector": map[string]any{"matchLabels": map[string]any{"canary": "true"}},
+		}},
+		"lifecycle": map[string]any{"preDelete": map[string]any{"labelsHandler": map[string]any{"held": "true"}}},
+	}
+	if newer {
+		spec["scaleStrategy"] = map[string]any{"partitionedScaling": true}
 	}
 	return spec
 }

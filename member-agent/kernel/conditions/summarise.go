@@ -1,6 +1,7 @@
 package conditions
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -92,6 +93,8 @@ type Facts struct {
 	NoDeadline bool
 	// Revision is the name of the new revision, which the published text about a deadline names.
 	Revision string
+	// KeptBy is what keeps pods on the old revision, for messages; "" is the partition.
+	KeptBy string
 }
 
 // Complete reports whether the counters are what the spec asks for.
@@ -224,7 +227,8 @@ func atRest(f Facts) string {
 		return fmt.Sprintf("; the partition asks for %d to be updated, and they are; %d more are updated, and have no old "+
 			"revision to go back to", f.ExpectedUpdated, f.Kept)
 	}
-	return fmt.Sprintf("; the partition asks for %d to be updated, and they are", f.ExpectedUpdated)
+	return fmt.Sprintf("; %s asks for %d to be updated, and they are", cmp.Or(f.KeptBy, "the partition"),
+		f.ExpectedUpdated)
 }
 
 // progressing returns the published condition: tools compare its reasons and texts, which are those of an OpenKruise

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// LabelHash is on every revision: its hash.
+// LabelHash is on the revisions of most kinds: their hash.
 const LabelHash = "controller.kubernetes.io/hash"
 
 // Owner is the workload whose history is kept. Labels and Annotations go on new revisions (not the hash label).
@@ -23,6 +23,8 @@ type Owner struct {
 	Kind        schema.GroupVersionKind
 	Labels      map[string]string
 	Annotations map[string]string
+	// HashLabel is the label with the hash of new revisions; "" is LabelHash.
+	HashLabel string
 }
 
 // New returns a revision, not yet written, with this data and number.
@@ -32,7 +34,7 @@ func (o Owner) New(data []byte, number int64, collisionCount *int32) *appsv1.Con
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	labels[LabelHash] = hash
+	labels[cmp.Or(o.HashLabel, LabelHash)] = hash
 	return &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            Name(o.Object.GetName(), hash),

@@ -28,8 +28,8 @@ type Pod struct {
 	Created    time.Time
 	// Updated reports whether the pod has the new revision.
 	Updated bool
-	// Available reports whether the pod is available.
-	Available bool
+	// Ready and Available report whether the pod is ready, and for long enough to be available.
+	Ready, Available bool
 	// InPlace reports whether the new revision can be made of the running pod.
 	InPlace bool
 	// Terminating reports whether the pod has been deleted already, and Leaving whether a hook holds it before that.
@@ -44,7 +44,7 @@ type Limits struct {
 	// Updated is how many nodes may have the new revision.
 	Updated int
 	// Unavailable and Surge are how many nodes may be unavailable, and may have a new pod beside an old one. If both are 0
-	// one node may be unavailable.
+	// only nodes that are unavailable already are updated.
 	Unavailable, Surge int
 	// Burst is how many pods may be created, and how many deleted, by one decision.
 	Burst int
@@ -99,9 +99,14 @@ type Deletion struct {
 
 // Counts are numbers of nodes before the decision is carried out.
 type Counts struct {
-	// Desired nodes should run the pod: of these Current have one, Updated have one of the new revision, and Available
-	// have one that is available.
-	Desired, Current, Updated, Available int
+	// Desired nodes should run the pod. Of these Current have one, Ready and Available have one that is ready or
+	// available, Updated have one of the new revision, and UpdatedAvailable have one of it that is available.
+	Desired, Current, Ready, Available, Updated, UpdatedAvailable int
+	// Updatable nodes are desired, and either have the new revision or may get it, if limits.Updated allows it.
+	Updatable int
+	// LostUnavailable nodes are desired, lost and without an available pod, LostOutdated those that are lost and Updatable
+	// and lack the new revision.
+	LostUnavailable, LostOutdated int
 	// Misscheduled nodes run the pod and should not.
 	Misscheduled int
 }
@@ -117,6 +122,21 @@ type Plan struct {
 	Held map[Cause]int
 	// RetryIn is how long until a pod that has ended is replaced, 0 if none waits.
 	RetryIn time.Duration
+}
+
+// Desired returns how many nodes should run the pod, on which limits may depend.
+func Desired(nodes []Node, pods []Pod) int {
+	on := make(map[string]bool, len(pods))
+	for i := range pods {
+		on[pods[i].Node] = true
+	}
+	n := 0
+	for i := range nodes {
+		if nodes[i].ShouldRun || nodes[i].MayStay && on[nodes[i].Name] {
+			n++
+		}
+	}
+	return n
 }
 
 // place is a node with its pods.
@@ -152,9 +172,6 @@ type decision struct {
 // Decide returns what to do. It depends on nothing but the facts, in whatever order they are.
 func Decide(f Facts) Plan {
 	d := &decision{Plan: Plan{Held: map[Cause]int{}}, limits: f.Limits, hasPrevious: f.HasPrevious}
-	if d.limits.Unavailable <= 0 && d.limits.Surge <= 0 {
-		d.limits.Unavailable = 1
-	}
 	d.gather(f)
 	d.count()
 	d.create()
@@ -252,21 +269,35 @@ func (d *decision) count() {
 		if !p.desired() {
 			continue
 		}
-		d.Counts.Desired++
-		if p.old != nil || p.new != nil {
-			d.Counts.Current++
-		}
-		if p.new != nil {
-			d.Counts.Updated++
-		}
-		switch {
-		case p.available():
-			d.Counts.Available++
-		case !p.Lost:
+		d.tally(p)
+		if !p.Lost && !p.available() {
 			d.unavailable++
 		}
 		if !p.Lost && p.new != nil && p.old != nil && p.old.Available {
 			d.surge++
+		}
+	}
+}
+
+// tally counts a desired node.
+func (d *decision) tally(p *place) {
+	updatable := p.new != nil || p.Selected && d.replaceable(p)
+	for _, c := range []struct {
+		count *int
+		holds bool
+	}{
+		{&d.Counts.Desired, true},
+		{&d.Counts.Current, p.old != nil || p.new != nil},
+		{&d.Counts.Ready, p.old != nil && p.old.Ready || p.new != nil && p.new.Ready},
+		{&d.Counts.Available, p.available()},
+		{&d.Counts.Updated, p.new != nil},
+		{&d.Counts.UpdatedAvailable, p.new != nil && p.new.Available},
+		{&d.Counts.Updatable, updatable},
+		{&d.Counts.LostUnavailable, p.Lost && !p.available()},
+		{&d.Counts.LostOutdated, p.Lost && updatable && p.new == nil},
+	} {
+		if c.holds {
+			*c.count++
 		}
 	}
 }
@@ -342,6 +373,12 @@ func (d *decision) update() {
 	}
 }
 
+// replaceable reports whether the old pod of a node can get the new revision. Where none would be created, one that may
+// stay is never replaced: the node would lose it.
+func (d *decision) replaceable(p *place) bool {
+	return p.ShouldRun || p.old != nil && p.old.InPlace && d.limits.Surge <= 0
+}
+
 // held returns why a node with an old pod is not updated now, "" if it is.
 func (d *decision) held(p *place) Cause {
 	switch {
@@ -353,6 +390,8 @@ func (d *decision) held(p *place) Cause {
 		return NodeLost
 	case !p.Selected:
 		return NotSelected
+	case !d.replaceable(p):
+		return DoesNotFit
 	case d.mayUpdate <= 0:
 		return Partition
 	case d.limits.Surge > 0 && (p.occupied || p.old.Available && d.surge >= d.limits.Surge):

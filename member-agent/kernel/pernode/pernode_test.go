@@ -21,7 +21,8 @@ func nodes(names string) []pernode.Node {
 	return out
 }
 
-// pods reads pods: the node and what they are: u(pdated), a(vailable), i(n place), t(erminating), l(eaving), e(nded).
+// pods reads pods: the node and what they are: u(pdated), r(eady), a(vailable), i(n place), t(erminating), l(eaving),
+// e(nded).
 // A digit says how old the pod is: the highest is the oldest.
 func pods(text string) []pernode.Pod {
 	var out []pernode.Pod
@@ -33,7 +34,9 @@ func pods(text string) []pernode.Pod {
 			case 'u':
 				pod.Updated = true
 			case 'a':
-				pod.Available = true
+				pod.Ready, pod.Available = true, true
+			case 'r':
+				pod.Ready = true
 			case 'i':
 				pod.InPlace = true
 			case 't':
@@ -85,6 +88,9 @@ func TestDecide(t *testing.T) {
 		{"nothing to do", nodes("a b"), "a:ua b:ua", open(), "", nil},
 		{"no pod where none fits", []pernode.Node{{Name: "a"}}, "", open(), "", nil},
 		{"a pod may stay where none would be created", []pernode.Node{{Name: "a", MayStay: true}}, "a:ua", open(), "", nil},
+		{"and is not replaced there", []pernode.Node{{Name: "a", MayStay: true, Selected: true}}, "a:a", open(), "",
+			map[pernode.Cause]int{pernode.DoesNotFit: 1}},
+		{"but updated in place", []pernode.Node{{Name: "a", MayStay: true, Selected: true}}, "a:ai", open(), "a-0!", nil},
 		{"a pod that may not stay", []pernode.Node{{Name: "a"}}, "a:ua", open(), "-a-0(DoesNotFit)", nil},
 		{"a node that is gone", nil, "a:ua", open(), "-a-0(NodeGone)", nil},
 		{"a terminating pod of a node that is gone", nil, "a:uat", open(), "", nil},
@@ -117,8 +123,8 @@ func TestDecide(t *testing.T) {
 			map[pernode.Cause]int{pernode.Paused: 1}},
 		{"updates by hand", nodes("a b"), "a:a", limits(func(l *pernode.Limits) { l.Manual = true }), "+b",
 			map[pernode.Cause]int{pernode.OnDelete: 1}},
-		{"limits of 0 and 0 update one", nodes("a b"), "a:a b:a", limits(func(l *pernode.Limits) { l.Unavailable = 0 }),
-			"-b-1(Outdated)", map[pernode.Cause]int{pernode.NoBudget: 1}},
+		{"limits of 0 and 0 update what is unavailable", nodes("a b"), "a:a b:",
+			limits(func(l *pernode.Limits) { l.Unavailable = 0 }), "-b-1(Outdated)", map[pernode.Cause]int{pernode.NoBudget: 1}},
 
 		{"a new node gets the previous revision above the partition", nodes("a b c"), "b:a c:ua",
 			limits(func(l *pernode.Limits) { l.Updated = 1 }), "~a", map[pernode.Cause]int{pernode.Partition: 1}},
@@ -185,10 +191,16 @@ func TestTheFirstRevisionHasNoPrevious(t *testing.T) {
 }
 
 func TestCounts(t *testing.T) {
-	list := append(nodes("a b c d"), pernode.Node{Name: "e"}, pernode.Node{Name: "f", MayStay: true})
-	got := pernode.Decide(pernode.Facts{Nodes: list, Pods: pods("a:ua b:a c:u e:a f:a"), Limits: open()}).Counts
-	if want := (pernode.Counts{Desired: 5, Current: 4, Updated: 2, Available: 3, Misscheduled: 1}); got != want {
+	list := append(nodes("a b c d"), pernode.Node{Name: "e"}, pernode.Node{Name: "f", MayStay: true},
+		pernode.Node{Name: "g", ShouldRun: true, MayStay: true, Selected: true, Lost: true})
+	on := pods("a:ua b:a c:ur e:a f:a g:")
+	got := pernode.Decide(pernode.Facts{Nodes: list, Pods: on, Limits: open()}).Counts
+	if want := (pernode.Counts{Desired: 6, Current: 5, Ready: 4, Available: 3, Updated: 2, UpdatedAvailable: 1,
+		Updatable: 5, LostUnavailable: 1, LostOutdated: 1, Misscheduled: 1}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+	if n := pernode.Desired(list, on); n != got.Desired {
+		t.Errorf("%d nodes are desired before the decision, %d in it", n, got.Desired)
 	}
 }
 
@@ -340,9 +352,6 @@ func TestPlansStayWithinLimits(t *testing.T) {
 			before := w.use()
 			w.apply(plan)
 			after, limits := w.use(), w.facts.Limits
-			if limits.Unavailable == 0 && limits.Surge == 0 {
-				limits.Unavailable = 1
-			}
 			if limits.OnlyUpdated {
 				// Nodes without a pod are not counted then, until they get one.
 				after.unavailable -= w.creations(plan)
@@ -404,7 +413,7 @@ func TestPlansConverge(t *testing.T) {
 				t.Fatalf("seed %d: a pod on node %s, where none may stay", seed, n.Name)
 			case len(on) == 1 && on[0].Updated:
 				updated++
-			case n.Selected && len(on) == 1:
+			case n.Selected && len(on) == 1 && (n.ShouldRun || on[0].InPlace && w.facts.Limits.Surge == 0):
 				eligible++
 			}
 		}

@@ -1,0 +1,81 @@
+package daemonset
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/pernode"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
+)
+
+// apply carries out the plan.
+func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
+	work := workload.Work{Actions: s.plan.Actions, InPlace: inplace.Options{NameOnly: true}}
+	s.done = r.Act(ctx, s.pass, work, func(pace workload.Pace) int { return r.create(ctx, s, pace) })
+	for _, node := range s.plan.Failed {
+		s.Memory.backoff.failed(node, s.facts.Now)
+	}
+	if len(s.plan.Failed) > 0 {
+		r.Events.Eventf(s.set, nil, corev1.EventTypeWarning, "FailedDaemonPod", "Delete",
+			"pods on %d nodes have failed, the first on %s: they are replaced, later each time", len(s.plan.Failed),
+			s.plan.Failed[0])
+	}
+	r.TurnAway(s.pass, nil)
+	return true, nil
+}
+
+// create creates the pods of the plan.
+func (r *Reconciler) create(ctx context.Context, s *scope, pace workload.Pace) int {
+	if len(s.plan.Create) == 0 {
+		return 0
+	}
+	now := r.Clock.Now()
+	opened := r.Opening(s.pass, now)
+	if opened == nil {
+		return 0
+	}
+	created, err := write.SlowStart(ctx, pace(len(s.plan.Create), 1), func(i int) error {
+		for try := 1; ; try++ {
+			err := r.CreatePod(ctx, s.pass, newPod(s.set, s.plan.Create[i], now), opened)
+			if !apierrors.IsAlreadyExists(err) || try == namesPerPod {
+				return err
+			}
+		}
+	})
+	r.CreateFailed(s.pass, err, "the template")
+	return created
+}
+
+// namesPerPod is how many random names are tried for a pod in one pass.
+const namesPerPod = 4
+
+const (
+	// randomInName is how many random characters a pod's name ends with, and longestBase how much of the DaemonSet's name
+	// it keeps, as names have that an API server generates. A name that is chosen here is known although the answer to
+	// its creation is lost.
+	randomInName = 5
+	longestBase  = 63 - randomInName
+)
+
+// newPod returns the pod, ready to be created.
+func newPod(set *v1beta1.DaemonSet, c Creation, now time.Time) *corev1.Pod {
+	base := set.Name + "-"
+	name := base[:min(len(base), longestBase)] + utilrand.String(randomInName)
+	pod := workload.NewPod(set, v1beta1.DaemonSetKind, name, c.Revision, history.ShortForm, hooksOf(set), now)
+	pernode.Pin(&pod.Spec, c.Node)
+	pernode.Tolerate(&pod.Spec)
+	return pod
+}
+
+// trim deletes revisions that no pod uses, beyond the limit of the history.
+func (r *Reconciler) trim(ctx context.Context, s *scope) (bool, error) {
+	return r.Unused(ctx, s.pass, &s.facts.Revisions, s.facts.Pods, s.set.Spec.RevisionHistoryLimit)
+}
