@@ -23,11 +23,13 @@ fi
 "$TOOLS/node/build.sh" "$BIN" kind
 
 # One program under two versions, and the programs once more under another tag, to be upgraded to.
+arch=$(go env GOARCH)
 for version in 1 2; do
   CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$version" -o "$KEEP/app" ./e2e/kind/app
-  go run ./e2e/tools/images -out "$KEEP/images/$version" -tag $version -version $version "$KEEP/app" > /dev/null
+  go run ./e2e/tools/images -out "$KEEP/images/$version" -tag $version -version $version -programs app "$arch=$KEEP" > /dev/null
 done
-go run ./e2e/tools/images -out "$KEEP/images/next" -tag "$TAG-next" -version next "$BIN/flotilla-hub" "$BIN/flotilla-agent" > /dev/null
+go run ./e2e/tools/images -out "$KEEP/images/next" -tag "$TAG-next" -version next \
+  -programs flotilla-hub,flotilla-agent "$arch=$BIN" > /dev/null
 step "images of pods and programs are there"
 
 if ! docker info > /dev/null 2>&1; then
