@@ -60,7 +60,8 @@ func (f *fleet) in(kind, name, members string) map[string]map[string]any {
 
 func (f *fleet) configMap(name, value string) *corev1.ConfigMap {
 	f.t.Helper()
-	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name}, Data: map[string]string{"key": value}}
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name},
+		Data: map[string]string{"key": value}}
 	must(f.t, f.client.Create(f.ctx, m))
 	return m
 }
@@ -81,7 +82,8 @@ func TestCopies(t *testing.T) {
 	settings := f.configMap("settings", "one")
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "web", Annotations: map[string]string{"team": "shop"}},
-		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}}},
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Selector: map[string]string{"app": "web"},
+			Ports: []corev1.ServicePort{{Port: 80}}},
 	}
 	must(t, f.client.Create(f.ctx, service))
 	for member, manifest := range f.in("Service", "web", "east south west") {
@@ -136,7 +138,8 @@ func TestCopies(t *testing.T) {
 
 	// A placement that somebody deletes by hand touches nothing; deleting the object removes it everywhere.
 	before := &work.Work{}
-	must(t, f.client.Get(f.ctx, wire.Key{Kind: "ConfigMap", Namespace: f.namespace, Name: "settings"}.Work("east"), before))
+	must(t, f.client.Get(f.ctx, wire.Key{Kind: "ConfigMap", Namespace: f.namespace, Name: "settings"}.Work("east"),
+		before))
 	must(t, f.client.Delete(f.ctx, placement))
 	f.eventually("a new placement", func() error {
 		again, err := f.placement("ConfigMap", "settings")
@@ -169,12 +172,17 @@ func TestSecretsStayWithoutOptIn(t *testing.T) {
 	p := f.policy("all", func(s *topology.FederationPolicySpec) {
 		s.Workloads = []topology.WorkloadSelector{copyEntry("Secret"), {Kind: "CloneSet"}}
 	})
-	f.eventually("the policy tells", func() error { return f.policyIs("all", "SecretsNotCarried", "spec.dependencies.secrets: Carry") })
-	token := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "token", Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"}}, Type: corev1.SecretTypeServiceAccountToken}
-	must(t, f.client.Create(f.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "default"}}))
+	f.eventually("the policy tells", func() error {
+		return f.policyIs("all", "SecretsNotCarried", "spec.dependencies.secrets: Carry")
+	})
+	token := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "token",
+		Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"}}, Type: corev1.SecretTypeServiceAccountToken}
+	must(t, f.client.Create(f.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace,
+		Name: "default"}}))
 	must(t, f.client.Create(f.ctx, token))
 	for _, name := range []string{"registry", "tls"} {
-		must(t, f.client.Create(f.ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name}, StringData: map[string]string{"a": "b"}}))
+		must(t, f.client.Create(f.ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name},
+			StringData: map[string]string{"a": "b"}}))
 	}
 	cs := f.cloneSet("web", 3)
 	f.patchObject(cs, `{"spec":{"template":{"spec":{"imagePullSecrets":[{"name":"registry"}]}}}}`)
@@ -194,7 +202,8 @@ func TestSecretsStayWithoutOptIn(t *testing.T) {
 	// The token of a ServiceAccount is of use in no other cluster: it never goes, selected or named.
 	f.patchObject(cs, `{"spec":{"template":{"spec":{"imagePullSecrets":[{"name":"registry"},{"name":"token"}]}}}}`)
 	f.cloneSetIs("web", "the workload tells of the token", func(cs *apps.CloneSet) bool {
-		return ready(cs) && conditionIs(cs, "Federated", corev1.ConditionTrue, "SecretsNotCarried", "Secret token, the token of a ServiceAccount")
+		return ready(cs) && conditionIs(cs, "Federated", corev1.ConditionTrue, "SecretsNotCarried",
+			"Secret token, the token of a ServiceAccount")
 	})
 	f.quiet()
 	f.in("Secret", "token", "")
@@ -212,10 +221,12 @@ func TestDependencies(t *testing.T) {
 		s.Dependencies.Extra = []topology.DependencyReference{{Kind: "Service", Name: "web"}}
 	})
 	f.configMap("settings", "one")
-	must(t, f.client.Create(f.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "runner"}}))
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{
-		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, VolumeName: "of-the-hub",
-	}}
+	must(t, f.client.Create(f.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace,
+		Name: "runner"}}))
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "data"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, VolumeName: "of-the-hub",
+		}}
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	must(t, f.client.Create(f.ctx, claim))
 	one, two := f.cloneSet("one", 6), f.cloneSet("two", 1)
@@ -229,15 +240,19 @@ func TestDependencies(t *testing.T) {
 			t.Errorf("the claim of %s names the hub's volume", member)
 		}
 		w := &work.Work{}
-		must(t, f.client.Get(f.ctx, wire.Key{Kind: "PersistentVolumeClaim", Namespace: f.namespace, Name: "data"}.Work(member), w))
+		must(t, f.client.Get(f.ctx, wire.Key{Kind: "PersistentVolumeClaim", Namespace: f.namespace,
+			Name: "data"}.Work(member), w))
 		if w.Spec.PreserveResourcesOnDeletion == nil || !*w.Spec.PreserveResourcesOnDeletion {
 			t.Error("the claim would be deleted with the workload")
 		}
 	}
-	cs := f.cloneSetIs("one", "what is missing is told, and the workload placed all the same", func(cs *apps.CloneSet) bool {
-		return ready(cs) && conditionIs(cs, "Federated", corev1.ConditionTrue, "DependencyMissing", "Service web does not exist")
-	})
-	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "web"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	cs := f.cloneSetIs("one", "what is missing is told, and the workload placed all the same",
+		func(cs *apps.CloneSet) bool {
+			return ready(cs) && conditionIs(cs, "Federated", corev1.ConditionTrue, "DependencyMissing",
+				"Service web does not exist")
+		})
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "web"},
+		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
 	must(t, f.client.Create(f.ctx, service))
 	f.in("Service", "web", "east south west")
 	f.cloneSetIs("one", "nothing is missing", func(cs *apps.CloneSet) bool {
@@ -245,7 +260,8 @@ func TestDependencies(t *testing.T) {
 	})
 	f.eventually("the workload's Work names what it waits for", func() error {
 		w := &work.Work{}
-		if err := f.client.Get(f.ctx, wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: f.namespace, Name: "one"}.Work("east"), w); err != nil {
+		if err := f.client.Get(f.ctx, wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: f.namespace,
+			Name: "one"}.Work("east"), w); err != nil {
 			return err
 		}
 		want := fmt.Sprintf("%[1]s.settings.configmap,%[1]s.data.persistentvolumeclaim,%[1]s.web.service,%[1]s.runner.serviceaccount", f.namespace)
@@ -372,7 +388,8 @@ func TestOrphansKeepWhatTheyNeed(t *testing.T) {
 	f.eventually("its Works go, and the objects stay", func() error {
 		for _, member := range []string{"east", "west"} {
 			w := &work.Work{}
-			if err := f.client.Get(f.ctx, wire.Key{Kind: "ConfigMap", Namespace: f.namespace, Name: "placed"}.Work(member), w); err != nil {
+			if err := f.client.Get(f.ctx, wire.Key{Kind: "ConfigMap", Namespace: f.namespace, Name: "placed"}.Work(member),
+				w); err != nil {
 				return err
 			}
 			if w.DeletionTimestamp == nil || w.Spec.PreserveResourcesOnDeletion == nil || !*w.Spec.PreserveResourcesOnDeletion {
@@ -407,7 +424,8 @@ func TestDependencyInConflict(t *testing.T) {
 		}
 		base := w.DeepCopy()
 		meta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{
-			Type: work.ConditionApplied, Status: metav1.ConditionFalse, Reason: work.ReasonConflict, Message: "ConfigMap settings stands in the member", ObservedGeneration: w.Generation,
+			Type: work.ConditionApplied, Status: metav1.ConditionFalse, Reason: work.ReasonConflict,
+			Message: "ConfigMap settings stands in the member", ObservedGeneration: w.Generation,
 		})
 		return f.client.Status().Patch(f.ctx, w, client.MergeFrom(base))
 	})
@@ -420,7 +438,10 @@ func TestKindsThatTheHubRuns(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	f := newFleet(t, map[string][]string{"east": {"a"}})
 	f.policy("native", func(s *topology.FederationPolicySpec) {
-		s.Workloads = []topology.WorkloadSelector{{APIVersion: "apps/v1", Kind: "Deployment"}, {APIVersion: "batch/v1", Kind: "Job"}}
+		s.Workloads = []topology.WorkloadSelector{{APIVersion: "apps/v1", Kind: "Deployment"},
+			{APIVersion: "batch/v1", Kind: "Job"}}
 	})
-	f.eventually("the policy tells", func() error { return f.policyIs("native", "RunsOnHub", "Deployment (apps), Job (batch)") })
+	f.eventually("the policy tells", func() error {
+		return f.policyIs("native", "RunsOnHub", "Deployment (apps), Job (batch)")
+	})
 }

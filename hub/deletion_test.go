@@ -28,7 +28,8 @@ func (f *fleet) finalizers(object client.Object, names ...string) {
 	if len(names) > 0 {
 		list = `["` + strings.Join(names, `","`) + `"]`
 	}
-	must(f.t, f.client.Patch(f.ctx, object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":`+list+`}}`))))
+	must(f.t, f.client.Patch(f.ctx, object, client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":`+list+`}}`))))
 }
 
 // worksOf returns the Works of a workload by member, of those that exist.
@@ -73,8 +74,10 @@ func (f *fleet) says(object client.Object, reason string, texts ...string) {
 		if err := f.client.Get(f.ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return err
 		}
-		ready, reconciling, stalled, federated := conditionOf(object, "Ready"), conditionOf(object, "Reconciling"), conditionOf(object, "Stalled"), conditionOf(object, "Federated")
-		if ready.Status != metav1.ConditionFalse || reconciling.Status != metav1.ConditionTrue || stalled.Status != metav1.ConditionFalse ||
+		ready, reconciling, stalled, federated := conditionOf(object, "Ready"), conditionOf(object, "Reconciling"),
+			conditionOf(object, "Stalled"), conditionOf(object, "Federated")
+		if ready.Status != metav1.ConditionFalse || reconciling.Status != metav1.ConditionTrue ||
+			stalled.Status != metav1.ConditionFalse ||
 			ready.Reason != reason || federated.Reason != reason {
 			return fmt.Errorf("Ready %+v, Reconciling %+v, Stalled %+v, Federated %+v", ready, reconciling, stalled, federated)
 		}
@@ -150,11 +153,14 @@ func TestCase3AHeldDependencyIsStillDelivered(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	f := newFleet(t, map[string][]string{"east": {"a"}})
 	f.policy("all")
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "settings", Finalizers: []string{guard}}, Data: map[string]string{"a": "1"}}
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "settings",
+		Finalizers: []string{guard}}, Data: map[string]string{"a": "1"}}
 	must(t, f.client.Create(f.ctx, config))
 	set := &apps.CloneSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "web"},
-		Spec:       apps.CloneSetSpec{Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, Template: apps.NewPodTemplate(podTemplate("web:1"))},
+		Spec: apps.CloneSetSpec{Replicas: new(int32(1)),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			Template: apps.NewPodTemplate(podTemplate("web:1"))},
 	}
 	set.Spec.Template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}}}
 	must(t, f.client.Create(f.ctx, set))
@@ -246,7 +252,8 @@ func TestCase3OrphanedBehindAFinalizer(t *testing.T) {
 	must(t, f.client.Delete(f.ctx, set, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
 	p, err := f.placement("CloneSet", "web")
 	must(t, err)
-	must(t, f.client.Patch(f.ctx, p, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`))))
+	must(t, f.client.Patch(f.ctx, p, client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"ownerReferences":null}}`))))
 	f.finalizers(set, guard)
 	f.startHub()
 	f.eventually("the Works go, and their objects stay", func() error {
@@ -285,7 +292,8 @@ func TestCase14ATerminatingNamespaceIsLeftAlone(t *testing.T) {
 	f.quiet()
 	must(t, f.client.Delete(f.ctx, namespace))
 	f.cloneSetIs("waits", "the namespace is terminating", func(cs *apps.CloneSet) bool {
-		return conditionIs(cs, "Federated", corev1.ConditionFalse, "NamespaceTerminating", f.namespace) && conditionIs(cs, "Ready", corev1.ConditionFalse, "NamespaceTerminating", "")
+		return conditionIs(cs, "Federated", corev1.ConditionFalse, "NamespaceTerminating", f.namespace) &&
+			conditionIs(cs, "Ready", corev1.ConditionFalse, "NamespaceTerminating", "")
 	})
 	f.writes.take()
 	policy := &topology.FederationPolicy{}

@@ -200,8 +200,10 @@ func newFleet(t *testing.T, members map[string][]string, options ...func(*hub.Op
 	must(t, err)
 	id, err := store.HubID(ctx, c)
 	must(t, err)
-	f := &fleet{t: t, ctx: ctx, server: server, client: c, hubID: id, agents: map[string]*agent{}, writes: &writes{}, held: &held{}, options: options}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-", Labels: map[string]string{topology.LabelFederated: "true"}}}
+	f := &fleet{t: t, ctx: ctx, server: server, client: c, hubID: id, agents: map[string]*agent{}, writes: &writes{},
+		held: &held{}, options: options}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-",
+		Labels: map[string]string{topology.LabelFederated: "true"}}}
 	must(t, c.Create(ctx, namespace))
 	f.namespace = namespace.Name
 	f.startHub()
@@ -275,12 +277,16 @@ func (f *fleet) joinAll(members map[string][]string) {
 		f.begin(f.agents[name])
 	}
 	for _, name := range names {
-		f.eventually(name+" Ready", func() error { return memberIs(f.ctx, f.client, name, topology.MemberReady, metav1.ConditionTrue, "") })
+		f.eventually(name+" Ready", func() error {
+			return memberIs(f.ctx, f.client, name, topology.MemberReady, metav1.ConditionTrue, "")
+		})
 		// The hub divides by what its cache holds: a workload that a test creates before that would not count the new member.
 		// Where the Lease of an earlier test stands, a member is Ready before its agent has told its id, and not Accepted
 		// yet.
 		for _, condition := range []string{topology.MemberReady, topology.MemberAccepted} {
-			f.eventually("the hub sees "+name+" "+condition, func() error { return memberIs(f.ctx, f.hub, name, condition, metav1.ConditionTrue, "") })
+			f.eventually("the hub sees "+name+" "+condition, func() error {
+				return memberIs(f.ctx, f.hub, name, condition, metav1.ConditionTrue, "")
+			})
 		}
 	}
 }
@@ -288,7 +294,8 @@ func (f *fleet) joinAll(members map[string][]string) {
 // accept makes an accepted member.
 func (f *fleet) accept(name string, zones []string) {
 	f.t.Helper()
-	member := &topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: topology.MemberClusterSpec{Accepted: true}}
+	member := &topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: topology.MemberClusterSpec{Accepted: true}}
 	must(f.t, f.client.Create(f.ctx, member))
 	base := member.DeepCopy()
 	member.Status.ClusterID = "id-of-" + name
@@ -296,7 +303,8 @@ func (f *fleet) accept(name string, zones []string) {
 		member.Status.Zones = append(member.Status.Zones, topology.Zone{Name: zone, Nodes: 3, Ready: 3})
 	}
 	must(f.t, f.client.Status().Patch(f.ctx, member, client.MergeFrom(base)))
-	f.agents[name] = &agent{f: f, name: name, state: map[string]*replica{}, news: make(chan struct{}, 1), stopped: make(chan struct{})}
+	f.agents[name] = &agent{f: f, name: name, state: map[string]*replica{}, news: make(chan struct{}, 1),
+		stopped: make(chan struct{})}
 }
 
 // begin runs the agent of an accepted member.
@@ -320,7 +328,8 @@ func (f *fleet) begin(a *agent) {
 	}
 }
 
-func memberIs(ctx context.Context, from client.Reader, name, condition string, status metav1.ConditionStatus, reason string) error {
+func memberIs(ctx context.Context, from client.Reader, name, condition string, status metav1.ConditionStatus,
+	reason string) error {
 	member := &topology.MemberCluster{}
 	if err := from.Get(ctx, client.ObjectKey{Name: name}, member); err != nil {
 		return err
@@ -363,7 +372,8 @@ func (f *fleet) dump() {
 		f.t.Logf("placement %s: %s", p.Name, text)
 	}
 	for _, w := range works.Items {
-		if w.Annotations[topology.AnnotationWorkload] != "" && strings.Contains(w.Annotations[topology.AnnotationWorkload], "/"+f.namespace+"/") {
+		if w.Annotations[topology.AnnotationWorkload] != "" &&
+			strings.Contains(w.Annotations[topology.AnnotationWorkload], "/"+f.namespace+"/") {
 			text, _ := json.Marshal(w.Status.Report)
 			f.t.Logf("Work %s/%s sequence %s: %s", w.Namespace, w.Name, w.Annotations[topology.AnnotationSequence], text)
 		}
@@ -405,7 +415,8 @@ func (f *fleet) rest() {
 	f.t.Helper()
 	f.eventually("the policies count their workloads", func() error {
 		policies, placements := &topology.FederationPolicyList{}, &topology.WorkloadPlacementList{}
-		err := errors.Join(f.client.List(f.ctx, policies, client.InNamespace(f.namespace)), f.client.List(f.ctx, placements, client.InNamespace(f.namespace)))
+		err := errors.Join(f.client.List(f.ctx, policies, client.InNamespace(f.namespace)),
+			f.client.List(f.ctx, placements, client.InNamespace(f.namespace)))
 		if err != nil {
 			return err
 		}
@@ -614,7 +625,8 @@ func (r *replica) follow(o *order) {
 		var limits map[string]topology.SubsetLimit
 		_ = json.Unmarshal([]byte(o.Metadata.Annotations[topology.AnnotationSubsetLimits]), &limits)
 		for _, s := range o.Spec.Topology.Subsets {
-			wanted[s.Name], partitions[s.Name], paused[s.Name] = s.Replicas, o.Spec.UpdateStrategy.ManualUpdate.Partitions[s.Name], limits[s.Name].Paused
+			wanted[s.Name], partitions[s.Name], paused[s.Name] = s.Replicas,
+				o.Spec.UpdateStrategy.ManualUpdate.Partitions[s.Name], limits[s.Name].Paused
 		}
 	}
 	for subset := range r.total {
@@ -650,18 +662,22 @@ func (a *agent) report(ctx context.Context, w *work.Work, r *replica) {
 	a.counter++
 	base := w.DeepCopy()
 	w.Status.Conditions = []metav1.Condition{{
-		Type: work.ConditionApplied, Status: metav1.ConditionTrue, Reason: work.ReasonApplied, ObservedGeneration: w.Generation,
+		Type: work.ConditionApplied, Status: metav1.ConditionTrue, Reason: work.ReasonApplied,
+		ObservedGeneration: w.Generation,
 		LastTransitionTime: metav1.Now(),
 	}}
-	report := &work.Report{HubID: a.f.hubID, Sequence: r.sequence, Epoch: 1, Counter: a.counter, ObservedAt: metav1.NowMicro()}
+	report := &work.Report{HubID: a.f.hubID, Sequence: r.sequence, Epoch: 1, Counter: a.counter,
+		ObservedAt: metav1.NowMicro()}
 	for _, subset := range slices.Sorted(maps.Keys(r.total)) {
 		n, u := r.total[subset], r.updated[subset]
 		report.InUse = append(report.InUse, work.SubsetUse{
-			Subset: subset, Desired: n, Total: n, Ready: n, Available: n, Updated: u, UpdatedReady: u, UpdatedAvailable: u, CanGoBack: r.canGoBack[subset],
+			Subset: subset, Desired: n, Total: n, Ready: n, Available: n, Updated: u, UpdatedReady: u, UpdatedAvailable: u,
+			CanGoBack: r.canGoBack[subset],
 		})
 	}
 	w.Status.Report = report
-	if err := a.f.client.Status().Patch(ctx, w, client.MergeFrom(base)); err != nil && !errors.Is(err, context.Canceled) && !apierrors.IsNotFound(err) {
+	if err := a.f.client.Status().Patch(ctx, w, client.MergeFrom(base)); err != nil && !errors.Is(err, context.Canceled) &&
+		!apierrors.IsNotFound(err) {
 		a.f.t.Logf("report of %s, which is sent again: %v", a.name, err)
 		r.generation = 0
 	}

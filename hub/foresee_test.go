@@ -122,7 +122,9 @@ func TestPlanEqualsWhatTheHubDoes(t *testing.T) {
 			} else if before[key] == nil || !equality.Semantic.DeepEqual(before[key], want.Next) {
 				decided++
 			}
-			f.eventually(fmt.Sprintf("round %d, seed %d: %s as planned", round, seed, key), func() error { return w.is(key, want) })
+			f.eventually(fmt.Sprintf("round %d, seed %d: %s as planned", round, seed, key), func() error {
+				return w.is(key, want)
+			})
 		}
 		f.quiet()
 		for key, want := range plans {
@@ -187,7 +189,8 @@ func (w *world) change() {
 		}
 	}
 	w.names++
-	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: fmt.Sprintf("settings-%d", w.names)}}
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace,
+		Name: fmt.Sprintf("settings-%d", w.names)}}
 	must(w.t, w.client.Create(w.ctx, settings))
 	w.cloneSet(fmt.Sprintf("cs-%d", w.names), *w.replicas())
 	zones := []string{"a", "b", "c", "d"}
@@ -202,7 +205,8 @@ func (w *world) change() {
 func (w *world) replicas() *int32 { return new(int32(w.random.IntN(30))) }
 
 func (w *world) changePolicy(spec *topology.FederationPolicySpec) {
-	spec.Spread.By = []topology.SpreadBy{topology.SpreadByCluster, topology.SpreadByZone, topology.SpreadByRegion}[w.random.IntN(3)]
+	spec.Spread.By = []topology.SpreadBy{topology.SpreadByCluster, topology.SpreadByZone,
+		topology.SpreadByRegion}[w.random.IntN(3)]
 	spec.Clusters = topology.ClusterSelector{}
 	switch w.random.IntN(4) {
 	case 0:

@@ -28,7 +28,9 @@ func TestRaisedPartitionGoesBack(t *testing.T) {
 	f.patch(cs, `{"updateStrategy":{"rollingUpdate":{"partition":3,"maxUnavailable":1}},"template":{"spec":{"containers":[{"name":"main","image":"web:2"}]}}}`)
 	updated := func(n int32) func(*apps.CloneSet) bool {
 		return func(cs *apps.CloneSet) bool {
-			return ready(cs) && cs.Status.UpdatedReplicas == n && cs.Status.ExpectedUpdatedReplicas == n && conditionIs(cs, "Ready", corev1.ConditionTrue, "AllAvailable", fmt.Sprintf("the partition asks for %d to be updated", n))
+			return ready(cs) && cs.Status.UpdatedReplicas == n && cs.Status.ExpectedUpdatedReplicas == n &&
+				conditionIs(cs, "Ready", corev1.ConditionTrue, "AllAvailable",
+					fmt.Sprintf("the partition asks for %d to be updated", n))
 		}
 	}
 	f.cloneSetIs("web", "9 of 12 are updated", updated(9))
@@ -38,7 +40,8 @@ func TestRaisedPartitionGoesBack(t *testing.T) {
 	}
 	f.patch(cs, `{"updateStrategy":{"rollingUpdate":{"partition":10}}}`)
 	f.cloneSetIs("web", "7 are to go back", func(cs *apps.CloneSet) bool {
-		return cs.Status.ObservedGeneration == cs.Generation && conditionIs(cs, "Ready", corev1.ConditionFalse, "Updating", "7 updated pods are to go back") &&
+		return cs.Status.ObservedGeneration == cs.Generation &&
+			conditionIs(cs, "Ready", corev1.ConditionFalse, "Updating", "7 updated pods are to go back") &&
 			conditionIs(cs, "Reconciling", corev1.ConditionTrue, "Updating", "")
 	})
 	for _, a := range f.agents {
@@ -46,12 +49,15 @@ func TestRaisedPartitionGoesBack(t *testing.T) {
 	}
 	f.cloneSetIs("web", "2 of 12 are updated", updated(2))
 	f.patch(cs, `{"updateStrategy":{"rollingUpdate":{"partition":0}}}`)
-	f.cloneSetIs("web", "all are updated", func(cs *apps.CloneSet) bool { return ready(cs) && cs.Status.UpdatedReplicas == 12 })
+	f.cloneSetIs("web", "all are updated", func(cs *apps.CloneSet) bool {
+		return ready(cs) && cs.Status.UpdatedReplicas == 12
+	})
 
 	f.patch(cs, `{"updateStrategy":{"rollingUpdate":{"partition":6}}}`)
 	f.cloneSetIs("web", "none of them can go back", func(cs *apps.CloneSet) bool {
 		return ready(cs) && cs.Status.UpdatedReplicas == 12 && cs.Status.ExpectedUpdatedReplicas == 6 &&
-			conditionIs(cs, "Ready", corev1.ConditionTrue, "AllAvailable", "6 more are updated, and have no old revision to go back to")
+			conditionIs(cs, "Ready", corev1.ConditionTrue, "AllAvailable",
+				"6 more are updated, and have no old revision to go back to")
 	})
 	f.rest()
 	if wrote, _ := f.about(f.quiet()); len(wrote) > 0 {
@@ -75,7 +81,8 @@ func TestRaisedPartitionOfASubset(t *testing.T) {
 				return err
 			}
 			for _, c := range ud.Status.Conditions {
-				if string(c.Type) == "Ready" && c.Status == corev1.ConditionTrue && ud.Status.ObservedGeneration == ud.Generation && ud.Status.UpdatedReplicas == n {
+				if string(c.Type) == "Ready" && c.Status == corev1.ConditionTrue && ud.Status.ObservedGeneration == ud.Generation &&
+					ud.Status.UpdatedReplicas == n {
 					return nil
 				}
 			}

@@ -28,7 +28,8 @@ func (f *fleet) policy(name string, change ...func(*topology.FederationPolicySpe
 	f.t.Helper()
 	p := &topology.FederationPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name},
-		Spec:       topology.FederationPolicySpec{Workloads: []topology.WorkloadSelector{{Kind: "CloneSet"}, {Kind: "UnitedDeployment"}}},
+		Spec: topology.FederationPolicySpec{Workloads: []topology.WorkloadSelector{{Kind: "CloneSet"},
+			{Kind: "UnitedDeployment"}}},
 	}
 	for _, c := range change {
 		c(&p.Spec)
@@ -49,7 +50,8 @@ func (f *fleet) cloneSet(name string, replicas int32) *apps.CloneSet {
 	cs := &apps.CloneSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name},
 		Spec: apps.CloneSetSpec{
-			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, Template: apps.NewPodTemplate(podTemplate("web:1")),
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			Template: apps.NewPodTemplate(podTemplate("web:1")),
 		},
 	}
 	must(f.t, f.client.Create(f.ctx, cs))
@@ -71,7 +73,8 @@ func (f *fleet) unitedDeployment(name string, replicas int32, zones ...string) *
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
 			Template: apps.SubsetTemplate{CloneSetTemplate: &apps.CloneSetTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
-				Spec:       apps.CloneSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, Template: apps.NewPodTemplate(podTemplate("web:1"))},
+				Spec: apps.CloneSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+					Template: apps.NewPodTemplate(podTemplate("web:1"))},
 			}},
 		},
 	}
@@ -155,21 +158,27 @@ func TestCloneSetIsPlacedWithFewWrites(t *testing.T) {
 	f.cloneSet("web", 12)
 	f.placed("CloneSet", "web", map[string]int32{"east": 4, "west": 4, "south": 4})
 	cs := f.cloneSetIs("web", "Ready", ready)
-	if s := cs.Status; s.Replicas != 12 || s.ReadyReplicas != 12 || s.UpdatedReplicas != 12 || s.LabelSelector != "app=web" ||
-		s.UpdateRevision == "" || s.CurrentRevision != s.UpdateRevision || !conditionIs(cs, "Federated", corev1.ConditionTrue, "Placed", "3 clusters") {
+	if s := cs.Status; s.Replicas != 12 || s.ReadyReplicas != 12 || s.UpdatedReplicas != 12 ||
+		s.LabelSelector != "app=web" ||
+		s.UpdateRevision == "" || s.CurrentRevision != s.UpdateRevision ||
+		!conditionIs(cs, "Federated", corev1.ConditionTrue, "Placed", "3 clusters") {
 		t.Errorf("status %+v", s)
 	}
 	// One placement, three Works, one status; the policy's count of workloads is one more for the first workload. Where
 	// members answer one after the other, the status follows at its pace.
 	wrote, _ := f.about(f.quiet())
-	others := slices.DeleteFunc(slices.Clone(wrote), func(w string) bool { return strings.HasSuffix(w, "/clonesets/web/status") })
+	others := slices.DeleteFunc(slices.Clone(wrote), func(w string) bool {
+		return strings.HasSuffix(w, "/clonesets/web/status")
+	})
 	if told := len(wrote) - len(others); len(others) > 5 || told > 2+int(time.Since(began)/(500*time.Millisecond)) {
 		t.Errorf("the hub wrote %d times: %s", len(wrote), strings.Join(wrote, "\n"))
 	}
 	t.Logf("the hub wrote %d times", len(wrote))
 	f.measured(map[[2]string]float64{
-		{"flotilla_spec_to_last_member_seconds", "CloneSet"}: 1, {"flotilla_rollout_seconds", "CloneSet"}: 1, {"flotilla_plan_changes_total", "Even"}: 3,
-		{"flotilla_member_ready", "east"}: 1, {"flotilla_member_lag_seconds", "west"}: 0, {"flotilla_member_replicas", "south"}: 0, {"flotilla_allowance_share", "east"}: 0,
+		{"flotilla_spec_to_last_member_seconds", "CloneSet"}: 1, {"flotilla_rollout_seconds", "CloneSet"}: 1,
+		{"flotilla_plan_changes_total", "Even"}: 3,
+		{"flotilla_member_ready", "east"}:       1, {"flotilla_member_lag_seconds", "west"}: 0,
+		{"flotilla_member_replicas", "south"}: 0, {"flotilla_allowance_share", "east"}: 0,
 	})
 	f.eventually("the policy counts the workload", func() error {
 		p := &topology.FederationPolicy{}
@@ -257,7 +266,8 @@ func cells(t *testing.T, f *fleet, n int32) map[string]int32 {
 func (f *fleet) scale(name string, replicas int32) {
 	f.t.Helper()
 	ud := &apps.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name}}
-	must(f.t, f.client.Patch(f.ctx, ud, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))))
+	must(f.t, f.client.Patch(f.ctx, ud, client.RawPatch("application/merge-patch+json",
+		fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))))
 }
 
 func TestNoPolicy(t *testing.T) {
@@ -265,7 +275,8 @@ func TestNoPolicy(t *testing.T) {
 	f := newFleet(t, threeMembers)
 	f.cloneSet("web", 3)
 	f.cloneSetIs("web", "NoPolicy", func(cs *apps.CloneSet) bool {
-		return conditionIs(cs, "Federated", corev1.ConditionFalse, "NoPolicy", "create one") && conditionIs(cs, "Stalled", corev1.ConditionTrue, "NoPolicy", "")
+		return conditionIs(cs, "Federated", corev1.ConditionFalse, "NoPolicy", "create one") &&
+			conditionIs(cs, "Stalled", corev1.ConditionTrue, "NoPolicy", "")
 	})
 	if _, err := f.placement("CloneSet", "web"); !apierrors.IsNotFound(err) {
 		t.Errorf("a placement without a policy: %v", err)
@@ -288,7 +299,8 @@ func TestPolicyRemovedFreezes(t *testing.T) {
 	f.quiet()
 	must(t, f.client.Patch(f.ctx, cs, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":30}}`))))
 	f.cloneSetIs("web", "the new generation is answered by the same condition", func(cs *apps.CloneSet) bool {
-		return cs.Status.ObservedGeneration == cs.Generation && cs.Status.Replicas == 6 && conditionIs(cs, "Stalled", corev1.ConditionTrue, "PolicyMissing", "")
+		return cs.Status.ObservedGeneration == cs.Generation && cs.Status.Replicas == 6 &&
+			conditionIs(cs, "Stalled", corev1.ConditionTrue, "PolicyMissing", "")
 	})
 	f.placed("CloneSet", "web", map[string]int32{"east": 2, "west": 2, "south": 2})
 	f.policy("again")
@@ -313,8 +325,11 @@ func TestTwoPolicies(t *testing.T) {
 	f.patch(narrow, `{"workloads":[{"kind":"CloneSet","name":"web"}]}`)
 	f.eventually("the later policy is Conflicted", func() error { return f.policyIs("narrow", "Conflicted", "broad") })
 	f.eventually("the first policy is in force", func() error { return f.policyIs("broad", "InForce", "") })
-	f.patch(&topology.FederationPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "broad"}}, `{"spread":{"places":[{"cluster":"eest","max":1}]}}`)
-	f.eventually("a member that is not there is named", func() error { return f.policyIs("broad", "InForce", "spread.places: there is no member eest") })
+	f.patch(&topology.FederationPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "broad"}},
+		`{"spread":{"places":[{"cluster":"eest","max":1}]}}`)
+	f.eventually("a member that is not there is named", func() error {
+		return f.policyIs("broad", "InForce", "spread.places: there is no member eest")
+	})
 	f.placed("CloneSet", "web", map[string]int32{"east": 1, "west": 1, "south": 1})
 }
 
@@ -339,14 +354,16 @@ func TestUnmatchedSubset(t *testing.T) {
 	f.placed("UnitedDeployment", "web", map[string]int32{"a/east": 3, "d/south": 3})
 	sentence := fmt.Sprintf(`subset "x" of UnitedDeployment %s/web matches no member: no member has zone "q" (zones: a, b, c, d)`, f.namespace)
 	base := ud.DeepCopy()
-	ud.Spec.Topology.Subsets = append(ud.Spec.Topology.Subsets, apps.Subset{Name: "x", NodeSelectorTerm: zone("q"), Replicas: new(intstr.FromInt32(2))})
+	ud.Spec.Topology.Subsets = append(ud.Spec.Topology.Subsets,
+		apps.Subset{Name: "x", NodeSelectorTerm: zone("q"), Replicas: new(intstr.FromInt32(2))})
 	must(t, f.client.Patch(f.ctx, ud, client.MergeFrom(base)))
 	f.eventually("Stalled with the sentence", func() error {
 		if err := f.client.Get(f.ctx, client.ObjectKeyFromObject(ud), ud); err != nil {
 			return err
 		}
 		for _, c := range ud.Status.Conditions {
-			if string(c.Type) == "Stalled" && c.Status == corev1.ConditionTrue && c.Reason == "SubsetUnmatched" && strings.Contains(c.Message, sentence) {
+			if string(c.Type) == "Stalled" && c.Status == corev1.ConditionTrue && c.Reason == "SubsetUnmatched" &&
+				strings.Contains(c.Message, sentence) {
 				return nil
 			}
 		}
@@ -415,7 +432,8 @@ func TestEditsOfTheHubsOwnAreTakenBack(t *testing.T) {
 		out := map[string]string{}
 		for name := range even {
 			w := &work.Work{}
-			must(t, f.client.Get(f.ctx, wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: f.namespace, Name: "web"}.Work(name), w))
+			must(t, f.client.Get(f.ctx, wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: f.namespace,
+				Name: "web"}.Work(name), w))
 			out[name] = fmt.Sprintf("%d %s", w.Generation, w.Annotations[topology.AnnotationSequence])
 		}
 		return out
@@ -431,8 +449,11 @@ func TestEditsOfTheHubsOwnAreTakenBack(t *testing.T) {
 	p.Spec.Sequence += 7
 	must(t, f.client.Patch(f.ctx, p, client.MergeFrom(base)))
 	f.placed("CloneSet", "web", even)
-	must(t, f.client.Status().Patch(f.ctx, cs, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"replicas":99,"readyReplicas":98}}`))))
-	f.cloneSetIs("web", "summed again", func(cs *apps.CloneSet) bool { return cs.Status.Replicas == 6 && cs.Status.ReadyReplicas == 6 })
+	must(t, f.client.Status().Patch(f.ctx, cs, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"status":{"replicas":99,"readyReplicas":98}}`))))
+	f.cloneSetIs("web", "summed again", func(cs *apps.CloneSet) bool {
+		return cs.Status.Replicas == 6 && cs.Status.ReadyReplicas == 6
+	})
 	f.quiet()
 	if after := orders(); !maps.Equal(before, after) {
 		t.Errorf("orders with generation and sequence %v, and before %v", after, before)
@@ -464,7 +485,8 @@ func TestDeletionDoesNotWaitForASilentMember(t *testing.T) {
 	})
 	f.eventually("the Works of those that answer are gone", func() error { return f.gone("east", "web") })
 	w := &work.Work{}
-	must(t, f.client.Get(f.ctx, wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: f.namespace, Name: "web"}.Work("west"), w))
+	must(t, f.client.Get(f.ctx, wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: f.namespace,
+		Name: "web"}.Work("west"), w))
 	if w.DeletionTimestamp == nil {
 		t.Error("the Work of the silent member has no deletion timestamp")
 	}
@@ -484,7 +506,8 @@ func TestDeletedWithOrphan(t *testing.T) {
 		t.Helper()
 		f.eventually("the Work of the silent member goes, and its object stays", func() error {
 			w := &work.Work{}
-			if err := f.client.Get(f.ctx, wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: f.namespace, Name: name}.Work("west"), w); err != nil {
+			if err := f.client.Get(f.ctx, wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: f.namespace,
+				Name: name}.Work("west"), w); err != nil {
 				return err
 			}
 			if w.DeletionTimestamp == nil || w.Spec.PreserveResourcesOnDeletion == nil || !*w.Spec.PreserveResourcesOnDeletion {
@@ -501,12 +524,14 @@ func TestDeletedWithOrphan(t *testing.T) {
 	// A hub without a garbage collector: the finalizer stays.
 	must(t, f.client.Delete(f.ctx, standing, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
 	preserved("standing")
-	must(t, f.client.Patch(f.ctx, standing, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+	must(t, f.client.Patch(f.ctx, standing, client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":null}}`))))
 
 	// One with: it takes the owner off the placement, and then lets the workload go.
 	p, err := f.placement("CloneSet", "gone")
 	must(t, err)
-	must(t, f.client.Patch(f.ctx, p, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`))))
+	must(t, f.client.Patch(f.ctx, p, client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"ownerReferences":null}}`))))
 	must(t, f.client.Delete(f.ctx, gone))
 	preserved("gone")
 }
@@ -552,20 +577,25 @@ func TestWithdraw(t *testing.T) {
 	cs := f.cloneSet("web", 6)
 	f.cloneSetIs("web", "Ready", ready)
 	// A misspelt word ends no pod.
-	must(t, f.client.Patch(f.ctx, cs, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"topology.flotilla.dev/withdraw":"Orphan"}}}`))))
+	must(t, f.client.Patch(f.ctx, cs, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"annotations":{"topology.flotilla.dev/withdraw":"Orphan"}}}`))))
 	f.cloneSetIs("web", "InvalidWithdraw", func(cs *apps.CloneSet) bool {
 		return conditionIs(cs, "Stalled", corev1.ConditionTrue, "InvalidWithdraw", `"Orphan"`) && cs.Status.Replicas == 6
 	})
 	if err := f.gone("east", "web"); err == nil {
 		t.Error("the Work of east is gone by a misspelt word")
 	}
-	must(t, f.client.Patch(f.ctx, cs, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"topology.flotilla.dev/withdraw":"true"}}}`))))
+	must(t, f.client.Patch(f.ctx, cs, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"annotations":{"topology.flotilla.dev/withdraw":"true"}}}`))))
 	f.eventually("the Works are gone", func() error { return f.gone("east", "web") })
 	f.cloneSetIs("web", "Withdrawn", func(cs *apps.CloneSet) bool {
-		return conditionIs(cs, "Federated", corev1.ConditionFalse, "Withdrawn", "remove the annotation") && cs.Status.Replicas == 0 &&
-			conditionIs(cs, "Reconciling", corev1.ConditionFalse, "Withdrawn", "") && conditionIs(cs, "Ready", corev1.ConditionFalse, "Withdrawn", "")
+		return conditionIs(cs, "Federated", corev1.ConditionFalse, "Withdrawn", "remove the annotation") &&
+			cs.Status.Replicas == 0 &&
+			conditionIs(cs, "Reconciling", corev1.ConditionFalse, "Withdrawn", "") &&
+			conditionIs(cs, "Ready", corev1.ConditionFalse, "Withdrawn", "")
 	})
-	must(t, f.client.Patch(f.ctx, cs, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"topology.flotilla.dev/withdraw":null}}}`))))
+	must(t, f.client.Patch(f.ctx, cs, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"annotations":{"topology.flotilla.dev/withdraw":null}}}`))))
 	f.cloneSetIs("web", "Ready again", ready)
 }
 
@@ -583,9 +613,11 @@ func TestPartitionIsGlobal(t *testing.T) {
 		if cs.Status.UpdatedReplicas > 5 && cs.Status.ObservedGeneration == cs.Generation {
 			t.Errorf("%d are updated", cs.Status.UpdatedReplicas)
 		}
-		return ready(cs) && cs.Status.UpdatedReplicas == 5 && cs.Status.ExpectedUpdatedReplicas == 5 && cs.Status.CurrentRevision != cs.Status.UpdateRevision
+		return ready(cs) && cs.Status.UpdatedReplicas == 5 && cs.Status.ExpectedUpdatedReplicas == 5 &&
+			cs.Status.CurrentRevision != cs.Status.UpdateRevision
 	})
-	must(t, f.client.Patch(f.ctx, cs, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"updateStrategy":{"rollingUpdate":{"partition":0}}}}`))))
+	must(t, f.client.Patch(f.ctx, cs, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"spec":{"updateStrategy":{"rollingUpdate":{"partition":0}}}}`))))
 	f.cloneSetIs("web", "all are updated, one cluster after the other", func(cs *apps.CloneSet) bool {
 		return ready(cs) && cs.Status.UpdatedReplicas == 11 && cs.Status.CurrentRevision == cs.Status.UpdateRevision
 	})
@@ -612,15 +644,19 @@ func (f *fleet) ledger() {
 			}
 			var limit, held topology.Budget
 			for _, l := range p.Spec.Limits {
-				limit.Updated, limit.Unavailable, limit.Surge = limit.Updated+l.Updated, limit.Unavailable+l.Unavailable, limit.Surge+l.Surge
+				limit.Updated, limit.Unavailable, limit.Surge = limit.Updated+l.Updated, limit.Unavailable+l.Unavailable,
+					limit.Surge+l.Surge
 			}
 			for _, c := range p.Spec.Cells {
-				held.Updated, held.Unavailable, held.Surge = held.Updated+c.Reserved.Updated, held.Unavailable+c.Reserved.Unavailable, held.Surge+c.Reserved.Surge
-				if c.Granted.Updated > c.Reserved.Updated || c.Granted.Unavailable > c.Reserved.Unavailable || c.Granted.Surge > c.Reserved.Surge {
+				held.Updated, held.Unavailable, held.Surge = held.Updated+c.Reserved.Updated,
+					held.Unavailable+c.Reserved.Unavailable, held.Surge+c.Reserved.Surge
+				if c.Granted.Updated > c.Reserved.Updated || c.Granted.Unavailable > c.Reserved.Unavailable ||
+					c.Granted.Surge > c.Reserved.Surge {
 					f.t.Errorf("cell %s has more than it holds: %+v", c.Cluster, c)
 				}
 			}
-			if held.Unavailable > max(limit.Unavailable, before.Unavailable) || held.Surge > max(limit.Surge, before.Surge) || held.Updated > max(limit.Updated, before.Updated) {
+			if held.Unavailable > max(limit.Unavailable, before.Unavailable) || held.Surge > max(limit.Surge, before.Surge) ||
+				held.Updated > max(limit.Updated, before.Updated) {
 				f.t.Errorf("sequence %d: held %+v, of %+v, %+v before", p.Spec.Sequence, held, limit, before)
 			}
 			before = held

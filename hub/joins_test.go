@@ -20,7 +20,8 @@ import (
 // manifestOf is what a member is told of a CloneSet.
 func (f *fleet) manifestOf(name, cluster string) (*apps.CloneSet, error) {
 	w := &work.Work{}
-	if err := f.client.Get(f.ctx, wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: f.namespace, Name: name}.Work(cluster), w); err != nil {
+	if err := f.client.Get(f.ctx, wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: f.namespace,
+		Name: name}.Work(cluster), w); err != nil {
 		return nil, err
 	}
 	cs := &apps.CloneSet{}
@@ -47,7 +48,9 @@ func (f *fleet) orders(name string, clusters ...string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		all += fmt.Sprintf("%s %d-%d %s %s; ", cluster, *cs.Spec.Replicas, cs.Spec.UpdateStrategy.RollingUpdate.Partition.IntVal, cs.Spec.Template.Spec.Containers[0].Image, imageBefore(f.t, cs))
+		all += fmt.Sprintf("%s %d-%d %s %s; ", cluster, *cs.Spec.Replicas,
+			cs.Spec.UpdateStrategy.RollingUpdate.Partition.IntVal, cs.Spec.Template.Spec.Containers[0].Image,
+			imageBefore(f.t, cs))
 	}
 	return all, nil
 }
@@ -75,7 +78,9 @@ func TestMemberJoinsDuringWaves(t *testing.T) {
 	must(t, f.client.Delete(f.ctx, policy))
 	f.policy("all")
 	f.ordered("web", "east 3-0 web:2 ; south 3-0 web:2 ; west 3-0 web:2 ; ")
-	f.cloneSetIs("web", "all are updated", func(cs *apps.CloneSet) bool { return ready(cs) && cs.Status.UpdatedReplicas == 9 })
+	f.cloneSetIs("web", "all are updated", func(cs *apps.CloneSet) bool {
+		return ready(cs) && cs.Status.UpdatedReplicas == 9
+	})
 	p, err := f.placement("CloneSet", "web")
 	must(t, err)
 	if p.Spec.PreviousTemplate != nil {
@@ -133,7 +138,8 @@ func (f *fleet) subsetOrders(name string) (string, error) {
 	all := ""
 	for _, cluster := range slices.Sorted(maps.Keys(f.agents)) {
 		w := &work.Work{}
-		err := f.client.Get(f.ctx, wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: f.namespace, Name: name}.Work(cluster), w)
+		err := f.client.Get(f.ctx, wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: f.namespace,
+			Name: name}.Work(cluster), w)
 		if apierrors.IsNotFound(err) {
 			continue
 		}

@@ -94,7 +94,8 @@ func (f *fleet) onKarmada(name string, interpreters bool) *karmadaMember {
 	if err := f.client.Create(f.ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
 		f.t.Fatal(err)
 	}
-	m := &karmadaMember{f: f, name: name, noInterpreter: !interpreters, state: map[string]*replica{}, generations: map[string]int64{}, specs: map[string]string{}, stopped: make(chan struct{})}
+	m := &karmadaMember{f: f, name: name, noInterpreter: !interpreters, state: map[string]*replica{},
+		generations: map[string]int64{}, specs: map[string]string{}, stopped: make(chan struct{})}
 	ctx, cancel := context.WithCancel(f.ctx)
 	go m.run(ctx)
 	f.t.Cleanup(func() {
@@ -112,7 +113,8 @@ func (f *fleet) onKarmada(name string, interpreters bool) *karmadaMember {
 		}
 	})
 	f.eventually("the hub sees "+name+" Ready", func() error {
-		return errors.Join(memberIs(f.ctx, f.hub, name, topology.MemberReady, metav1.ConditionTrue, topology.ReasonReadyInKarmada),
+		return errors.Join(memberIs(f.ctx, f.hub, name, topology.MemberReady, metav1.ConditionTrue,
+			topology.ReasonReadyInKarmada),
 			memberIs(f.ctx, f.hub, name, topology.MemberAccepted, metav1.ConditionTrue, topology.ReasonAccepted))
 	})
 	return m
@@ -155,8 +157,11 @@ func (m *karmadaMember) execute(ctx context.Context, w *work.Work) {
 		return
 	}
 	template, err := strconv.ParseInt(object.GetAnnotations()[karmada.AnnotationGeneration], 10, 64)
-	if err != nil || object.GetLabels()[karmada.LabelManaged] != "true" || object.GetAnnotations()[karmada.AnnotationWorkNamespace] != w.Namespace ||
-		object.GetAnnotations()[karmada.AnnotationWorkName] != w.Name || object.GetAnnotations()[karmada.AnnotationUID] == "" || !controllerutil.ContainsFinalizer(w, work.ExecutionFinalizer) {
+	if err != nil || object.GetLabels()[karmada.LabelManaged] != "true" ||
+		object.GetAnnotations()[karmada.AnnotationWorkNamespace] != w.Namespace ||
+		object.GetAnnotations()[karmada.AnnotationWorkName] != w.Name ||
+		object.GetAnnotations()[karmada.AnnotationUID] == "" ||
+		!controllerutil.ContainsFinalizer(w, work.ExecutionFinalizer) {
 		m.f.t.Errorf("an agent of Karmada cannot execute Work %s, finalizers %v: %s", w.Name, w.Finalizers, raw)
 		return
 	}
@@ -180,8 +185,10 @@ func (m *karmadaMember) execute(ctx context.Context, w *work.Work) {
 		return
 	}
 	manifest, reflected := &status.ManifestStatuses[0], map[string]any{}
-	manifest.Identifier.Kind, manifest.Identifier.Namespace, manifest.Identifier.Name = object.GetKind(), object.GetNamespace(), object.GetName()
-	manifest.Identifier.Group, manifest.Identifier.Version = object.GroupVersionKind().Group, object.GroupVersionKind().Version
+	manifest.Identifier.Kind, manifest.Identifier.Namespace, manifest.Identifier.Name = object.GetKind(),
+		object.GetNamespace(), object.GetName()
+	manifest.Identifier.Group, manifest.Identifier.Version = object.GroupVersionKind().Group,
+		object.GroupVersionKind().Version
 	_ = json.Unmarshal(manifest.Status.Raw, &reflected)
 	for key := range reflected {
 		switch {
@@ -191,7 +198,8 @@ func (m *karmadaMember) execute(ctx context.Context, w *work.Work) {
 			reflected[key] = r.total[""]
 		}
 	}
-	reflected["resourceTemplateGeneration"], reflected["generation"], reflected["observedGeneration"] = template, m.generations[w.Name], m.generations[w.Name]
+	reflected["resourceTemplateGeneration"], reflected["generation"], reflected["observedGeneration"] = template,
+		m.generations[w.Name], m.generations[w.Name]
 	if r.canGoBack[""] {
 		reflected["currentRevision"] = "web-before"
 	}
@@ -234,15 +242,20 @@ func TestKarmadaInventory(t *testing.T) {
 	m := f.onKarmada("harbour-east", true)
 	member := &topology.MemberCluster{}
 	must(t, f.client.Get(f.ctx, client.ObjectKey{Name: m.name}, member))
-	if want := map[string]string{"env": "prod", topology.LabelInventory: topology.InventoryKarmada, topology.LabelProvider: "example"}; !cmp.Equal(member.Labels, want) {
+	if want := map[string]string{"env": "prod", topology.LabelInventory: topology.InventoryKarmada,
+		topology.LabelProvider: "example"}; !cmp.Equal(member.Labels, want) {
 		t.Errorf("labels %v, want %v", member.Labels, want)
 	}
-	if want := []corev1.Taint{{Key: "team", Value: "data", Effect: corev1.TaintEffectPreferNoSchedule}}; !cmp.Equal(member.Spec.Taints, want) || !member.Spec.Accepted || member.Spec.ClusterID != "id-of-harbour-east" {
+	if want := []corev1.Taint{{Key: "team", Value: "data",
+		Effect: corev1.TaintEffectPreferNoSchedule}}; !cmp.Equal(member.Spec.Taints, want) || !member.Spec.Accepted ||
+		member.Spec.ClusterID != "id-of-harbour-east" {
 		t.Errorf("spec %+v, want taints %v, accepted, and the id", member.Spec, want)
 	}
 	s := &member.Status
-	if s.Region != "north" || s.KubernetesVersion != "v1.36.3" || s.Nodes != "5/5" || s.ZoneNames != "a,b" || len(s.Zones) != 2 || s.Zones[0].Nodes != 3 || s.Zones[1].Nodes != 2 ||
-		s.Zones[0].Allocatable.Cpu().String() != "10" || s.Zones[1].Allocatable.Pods().Value() != 275 || s.Zones[0].Requested.Memory().String() != "4Gi" || len(s.Zones[0].Allocatable) != 3 {
+	if s.Region != "north" || s.KubernetesVersion != "v1.36.3" || s.Nodes != "5/5" || s.ZoneNames != "a,b" ||
+		len(s.Zones) != 2 || s.Zones[0].Nodes != 3 || s.Zones[1].Nodes != 2 ||
+		s.Zones[0].Allocatable.Cpu().String() != "10" || s.Zones[1].Allocatable.Pods().Value() != 275 ||
+		s.Zones[0].Requested.Memory().String() != "4Gi" || len(s.Zones[0].Allocatable) != 3 {
 		t.Errorf("status %+v", s)
 	}
 
@@ -268,16 +281,19 @@ func TestKarmadaInventory(t *testing.T) {
 		return nil
 	})
 
-	stranger := &topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "harbour-stranger"}, Spec: topology.MemberClusterSpec{Accepted: true}}
+	stranger := &topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "harbour-stranger"},
+		Spec: topology.MemberClusterSpec{Accepted: true}}
 	must(t, f.client.Create(f.ctx, stranger))
 	t.Cleanup(func() { _ = f.client.Delete(context.Background(), stranger) })
 	f.eventually("a member that Karmada does not know is told so", func() error {
-		return memberIs(f.ctx, f.client, stranger.Name, topology.MemberAccepted, metav1.ConditionFalse, topology.ReasonNotInKarmada)
+		return memberIs(f.ctx, f.client, stranger.Name, topology.MemberAccepted, metav1.ConditionFalse,
+			topology.ReasonNotInKarmada)
 	})
 
 	m.setReady("Unknown")
 	f.eventually("not Ready", func() error {
-		return memberIs(f.ctx, f.client, m.name, topology.MemberReady, metav1.ConditionFalse, topology.ReasonNotReadyInKarmada)
+		return memberIs(f.ctx, f.client, m.name, topology.MemberReady, metav1.ConditionFalse,
+			topology.ReasonNotReadyInKarmada)
 	})
 	m.setReady("True")
 	f.eventually("Ready again", func() error {
@@ -336,10 +352,12 @@ func TestKarmadaExecutes(t *testing.T) {
 	rival := karmada.Object(karmada.PolicyKinds()[0])
 	rival.SetNamespace(f.namespace)
 	rival.SetName("theirs")
-	rival.Object["spec"] = map[string]any{"resourceSelectors": []any{map[string]any{"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"}}}
+	rival.Object["spec"] = map[string]any{"resourceSelectors": []any{map[string]any{"apiVersion": "apps.kruise.io/v1beta1",
+		"kind": "CloneSet", "name": "web"}}}
 	must(t, f.client.Create(f.ctx, rival))
 	f.cloneSetIs("web", "the conflict is told", func(cs *apps.CloneSet) bool {
-		return conditionIs(cs, "Federated", corev1.ConditionFalse, "Conflict", "PropagationPolicy "+f.namespace+"/theirs of Karmada selects CloneSet "+f.namespace+"/web") &&
+		return conditionIs(cs, "Federated", corev1.ConditionFalse, "Conflict",
+			"PropagationPolicy "+f.namespace+"/theirs of Karmada selects CloneSet "+f.namespace+"/web") &&
 			conditionIs(cs, "Stalled", corev1.ConditionTrue, "Conflict", "resourceSelectors")
 	})
 	f.patchObject(cs, `{"spec":{"replicas":8}}`)
@@ -347,7 +365,9 @@ func TestKarmadaExecutes(t *testing.T) {
 	f.placed("CloneSet", "web", map[string]int32{"harbour-one": 3, "harbour-two": 3}) // frozen
 	must(t, f.client.Delete(f.ctx, rival))
 	f.placed("CloneSet", "web", map[string]int32{"harbour-one": 4, "harbour-two": 4})
-	f.cloneSetIs("web", "the conflict is over", func(cs *apps.CloneSet) bool { return ready(cs) && cs.Status.ReadyReplicas == 8 })
+	f.cloneSetIs("web", "the conflict is over", func(cs *apps.CloneSet) bool {
+		return ready(cs) && cs.Status.ReadyReplicas == 8
+	})
 
 	must(t, f.client.Delete(f.ctx, cs))
 	f.eventually("the Works go", func() error {
@@ -372,7 +392,9 @@ func TestKarmadaWithoutInterpreter(t *testing.T) {
 	for _, name := range []string{"harbour-three", "harbour-four"} {
 		f.onKarmada(name, false)
 	}
-	f.policy("all", func(p *topology.FederationPolicySpec) { p.Clusters.Names = []string{"harbour-three", "harbour-four"} })
+	f.policy("all", func(p *topology.FederationPolicySpec) {
+		p.Clusters.Names = []string{"harbour-three", "harbour-four"}
+	})
 	cs := f.cloneSet("web", 6)
 	f.patchObject(cs, `{"spec":{"updateStrategy":{"rollingUpdate":{"maxUnavailable":2}}}}`)
 	f.placed("CloneSet", "web", map[string]int32{"harbour-three": 3, "harbour-four": 3})

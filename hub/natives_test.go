@@ -34,7 +34,8 @@ func (f *fleet) create(text string) *unstructured.Unstructured {
 
 // native returns a workload of apps/v1 named web with a pod template, and more fields of the spec.
 func native(kind, more string) string {
-	return fmt.Sprintf("{apiVersion: apps/v1, kind: %s, metadata: {name: web}, spec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: main, image: web}]}}%s}}", kind, more)
+	return fmt.Sprintf("{apiVersion: apps/v1, kind: %s, metadata: {name: web}, spec: {selector: {matchLabels: {app: "+
+		"web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: main, image: web}]}}%s}}", kind, more)
 }
 
 const onceTemplate = "template: {spec: {restartPolicy: Never, containers: [{name: main, image: web}]}}"
@@ -58,13 +59,16 @@ func TestWorkloadsOfABareHub(t *testing.T) {
 	deployment := f.create(native("Deployment", ", replicas: 3"))
 	// As a backup of a whole cluster brings it: the member's Deployment makes its own.
 	owned := strings.Replace(native("ReplicaSet", ", replicas: 3"), "{name: web}", fmt.Sprintf(
-		"{name: web-1, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: %q, controller: true}]}", deployment.GetUID()), 1)
+		"{name: web-1, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: %q, controller: true}]}",
+		deployment.GetUID()), 1)
 	f.create(owned)
 	f.create(native("ReplicaSet", ", replicas: 1"))
 	set := f.create(native("StatefulSet", ", replicas: 2, serviceName: web"))
 	f.create(native("DaemonSet", ""))
-	f.create("{apiVersion: batch/v1, kind: Job, metadata: {name: web}, spec: {ttlSecondsAfterFinished: 5, " + onceTemplate + "}}")
-	f.create("{apiVersion: batch/v1, kind: CronJob, metadata: {name: web}, spec: {schedule: \"* * * * *\", jobTemplate: {spec: {ttlSecondsAfterFinished: 5, " + onceTemplate + "}}}}")
+	f.create("{apiVersion: batch/v1, kind: Job, metadata: {name: web}, spec: {ttlSecondsAfterFinished: 5, " +
+		onceTemplate + "}}")
+	f.create("{apiVersion: batch/v1, kind: CronJob, metadata: {name: web}, spec: {schedule: \"* * * * *\", jobTemplate: " +
+		"{spec: {ttlSecondsAfterFinished: 5, " + onceTemplate + "}}}}")
 	p := f.policy("native", nativePolicy)
 	for _, kind := range []string{"CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet"} {
 		for member, manifest := range f.in(kind, "web", "east west") {
@@ -83,11 +87,14 @@ func TestWorkloadsOfABareHub(t *testing.T) {
 		}
 		w := &work.Work{}
 		must(t, f.client.Get(f.ctx, keyOf(kind, f.namespace, "web").Work("east"), w))
-		if w.Annotations[topology.AnnotationHubID] != f.hubID || w.Annotations[topology.AnnotationSequence] == "" || !slices.Contains(w.Finalizers, work.ExecutionFinalizer) {
+		if w.Annotations[topology.AnnotationHubID] != f.hubID || w.Annotations[topology.AnnotationSequence] == "" ||
+			!slices.Contains(w.Finalizers, work.ExecutionFinalizer) {
 			t.Errorf("the Work of the %s has the annotations %v and the finalizers %v", kind, w.Annotations, w.Finalizers)
 		}
 	}
-	f.eventually("the policy holds", func() error { return f.policyIs("native", topology.PolicyInForce, "the policy holds") })
+	f.eventually("the policy holds", func() error {
+		return f.policyIs("native", topology.PolicyInForce, "the policy holds")
+	})
 	f.rest()
 	f.in("ReplicaSet", "web-1", "")
 	now := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment"}}
@@ -120,7 +127,9 @@ func TestWorkloadsOfABareHub(t *testing.T) {
 
 	// Without a policy it is frozen, withdrawn it goes, and deleted it goes with its placement.
 	must(t, f.client.Delete(f.ctx, p))
-	f.eventually("the placement tells that no policy holds", func() error { return f.stalled("Deployment", "web", "PolicyMissing", "") })
+	f.eventually("the placement tells that no policy holds", func() error {
+		return f.stalled("Deployment", "web", "PolicyMissing", "")
+	})
 	f.in("Deployment", "web", "east")
 	f.patchObject(set, `{"metadata":{"annotations":{"topology.flotilla.dev/withdraw":"true"}}}`)
 	f.in("StatefulSet", "web", "")
@@ -160,11 +169,14 @@ func TestWorkloadsThatRunOnABareHub(t *testing.T) {
 	f.policy("native", nativePolicy)
 	deployment := f.create(native("Deployment", ", replicas: 3"))
 	f.in("Deployment", "web", "east west")
-	must(t, f.client.Status().Patch(f.ctx, deployment.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"status":{"observedGeneration":1,"replicas":3}}`))))
+	must(t, f.client.Status().Patch(f.ctx, deployment.DeepCopy(),
+		client.RawPatch("application/merge-patch+json", []byte(`{"status":{"observedGeneration":1,"replicas":3}}`))))
 	f.eventually("the placement tells", func() error {
 		return f.stalled("Deployment", "web", topology.PolicyRunsOnHub, "Deployment "+f.namespace+"/web has a status")
 	})
-	f.eventually("the policy tells", func() error { return f.policyIs("native", topology.PolicyRunsOnHub, "has a status") })
+	f.eventually("the policy tells", func() error {
+		return f.policyIs("native", topology.PolicyRunsOnHub, "has a status")
+	})
 	f.patchObject(deployment, `{"spec":{"replicas":5}}`)
 	f.quiet()
 	for member, manifest := range f.in("Deployment", "web", "east west") {
@@ -173,7 +185,8 @@ func TestWorkloadsThatRunOnABareHub(t *testing.T) {
 		}
 	}
 	// As docs/errors.md says.
-	must(t, f.client.Status().Patch(f.ctx, deployment.DeepCopy(), client.RawPatch("application/json-patch+json", []byte(`[{"op": "replace", "path": "/status", "value": {}}]`))))
+	must(t, f.client.Status().Patch(f.ctx, deployment.DeepCopy(),
+		client.RawPatch("application/json-patch+json", []byte(`[{"op": "replace", "path": "/status", "value": {}}]`))))
 	f.eventually("the copies go on", func() error {
 		for member, manifest := range f.works("Deployment", "web") {
 			if n, _, _ := unstructured.NestedFieldNoCopy(manifest, "spec", "replicas"); fmt.Sprint(n) != "5" {

@@ -51,7 +51,8 @@ func CheckCRDs(cfg *rest.Config) error {
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf(
-			"the API server %s does not serve the CustomResourceDefinitions %s; install them with \"kubectl apply --server-side -f apis/crds\" and start flotilla-hub again",
+			"the API server %s does not serve the CustomResourceDefinitions %s; install them with \"kubectl apply "+
+				"--server-side -f apis/crds\" and start flotilla-hub again",
 			cfg.Host,
 			strings.Join(missing, ", "),
 		)
@@ -66,7 +67,8 @@ func CheckInventory(cfg *rest.Config, inventory Inventory, clusterProfiles strin
 		if missing, err := unserved(cfg, []schema.GroupVersionKind{profiles.Kind()}); err != nil {
 			return err
 		} else if len(missing) > 0 {
-			return fmt.Errorf("--cluster-profiles=%s, and the API server %s does not serve %s; install that definition of SIG Multicluster, or leave the flag out", clusterProfiles, cfg.Host, missing[0])
+			return fmt.Errorf("--cluster-profiles=%s, and the API server %s does not serve %s; install that definition of SIG "+
+				"Multicluster, or leave the flag out", clusterProfiles, cfg.Host, missing[0])
 		}
 	}
 	switch inventory {
@@ -80,7 +82,8 @@ func CheckInventory(cfg *rest.Config, inventory Inventory, clusterProfiles strin
 	if missing, err := unserved(cfg, kinds); err != nil {
 		return err
 	} else if len(missing) > 0 {
-		return fmt.Errorf("--inventory=karmada, and the API server %s does not serve %s; give flotilla-hub the kubeconfig of Karmada's API server, or take its members from agents of Flotilla with --inventory=agent",
+		return fmt.Errorf("--inventory=karmada, and the API server %s does not serve %s; give flotilla-hub the kubeconfig "+
+			"of Karmada's API server, or take its members from agents of Flotilla with --inventory=agent",
 			cfg.Host, strings.Join(missing, ", "))
 	}
 	return nil

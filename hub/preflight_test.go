@@ -18,7 +18,8 @@ func TestCheckCRDs(t *testing.T) {
 	empty := httptest.NewServer(http.NotFoundHandler())
 	defer empty.Close()
 	err := hub.CheckCRDs(&rest.Config{Host: empty.URL})
-	if err == nil || !strings.Contains(err.Error(), "clonesets.apps.kruise.io") || !strings.Contains(err.Error(), "works.work.karmada.io") || !strings.Contains(err.Error(), "kubectl apply") {
+	if err == nil || !strings.Contains(err.Error(), "clonesets.apps.kruise.io") ||
+		!strings.Contains(err.Error(), "works.work.karmada.io") || !strings.Contains(err.Error(), "kubectl apply") {
 		t.Errorf("an API server without: %v", err)
 	}
 }

@@ -52,10 +52,14 @@ func TestClusterProfiles(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		healthy := len(p.Status.Conditions) == 2 && p.Status.Conditions[0].Type == profiles.ConditionControlPlaneHealthy && p.Status.Conditions[0].Status == metav1.ConditionTrue &&
+		healthy := len(p.Status.Conditions) == 2 && p.Status.Conditions[0].Type == profiles.ConditionControlPlaneHealthy &&
+			p.Status.Conditions[0].Status == metav1.ConditionTrue &&
 			p.Status.Conditions[1].Type == profiles.ConditionJoined && p.Status.Conditions[1].Status == metav1.ConditionTrue
-		if !healthy || value(p, profiles.PropertyID) != "profiled" || value(p, profiles.PropertyClusterID) != "id-of-profiled" || value(p, profiles.PropertyZone+"a") != `{"nodes":3,"ready":3}` ||
-			p.Labels[profiles.LabelManager] != profiles.Manager || p.Spec.ClusterManager.Name != profiles.Manager || p.Spec.DisplayName != "profiled" {
+		if !healthy || value(p, profiles.PropertyID) != "profiled" ||
+			value(p, profiles.PropertyClusterID) != "id-of-profiled" ||
+			value(p, profiles.PropertyZone+"a") != `{"nodes":3,"ready":3}` ||
+			p.Labels[profiles.LabelManager] != profiles.Manager || p.Spec.ClusterManager.Name != profiles.Manager ||
+			p.Spec.DisplayName != "profiled" {
 			return fmt.Errorf("profile %+v", p)
 		}
 		return nil
@@ -65,7 +69,8 @@ func TestClusterProfiles(t *testing.T) {
 	f.quiet()
 	_, u, err := read()
 	must(t, err)
-	must(t, f.client.Status().Patch(f.ctx, u, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"accessProviders":[{"name":"kubeconfig"}]}}`))))
+	must(t, f.client.Status().Patch(f.ctx, u, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"status":{"accessProviders":[{"name":"kubeconfig"}]}}`))))
 	for _, wrote := range f.quiet() {
 		if strings.Contains(wrote, namespace) {
 			t.Errorf("at rest the hub wrote %s", wrote)
@@ -74,7 +79,8 @@ func TestClusterProfiles(t *testing.T) {
 	member := &topology.MemberCluster{}
 	must(t, f.client.Get(f.ctx, client.ObjectKey{Name: "profiled"}, member))
 	base := member.DeepCopy()
-	member.Status.KubernetesVersion, member.Status.Region, member.Status.ZoneNames, member.Status.Nodes = "v1.36.3", "north", "a,b", "6/6"
+	member.Status.KubernetesVersion, member.Status.Region, member.Status.ZoneNames, member.Status.Nodes = "v1.36.3",
+		"north", "a,b", "6/6"
 	must(t, f.client.Status().Patch(f.ctx, member, client.MergeFrom(base)))
 	f.eventually("the profile follows", func() error {
 		p, u, err := read()
@@ -82,7 +88,8 @@ func TestClusterProfiles(t *testing.T) {
 			return err
 		}
 		others, _, _ := unstructured.NestedSlice(u.Object, "status", "accessProviders")
-		if p.Status.Version.Kubernetes != "v1.36.3" || value(p, profiles.PropertyRegion) != "north" || value(p, profiles.PropertyZones) != "a,b" || value(p, profiles.PropertyNodes) != "6/6" || len(others) != 1 {
+		if p.Status.Version.Kubernetes != "v1.36.3" || value(p, profiles.PropertyRegion) != "north" ||
+			value(p, profiles.PropertyZones) != "a,b" || value(p, profiles.PropertyNodes) != "6/6" || len(others) != 1 {
 			return fmt.Errorf("profile %+v", u.Object)
 		}
 		return nil
@@ -113,16 +120,21 @@ func TestServiceExports(t *testing.T) {
 	undefine(t, "serviceexports.multicluster.x-k8s.io")
 	f := newFleet(t, map[string][]string{"east": {"a"}, "west": {"b"}})
 	f.policy("exports", func(p *topology.FederationPolicySpec) {
-		p.Workloads = []topology.WorkloadSelector{{APIVersion: "multicluster.x-k8s.io/v1alpha1", Kind: "ServiceExport"}, {APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet"}}
+		p.Workloads = []topology.WorkloadSelector{{APIVersion: "multicluster.x-k8s.io/v1alpha1", Kind: "ServiceExport"},
+			{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet"}}
 	})
 	f.eventually("the policy tells of the definition", func() error {
-		return f.policyIs("exports", topology.PolicyKindNotServed, "names ServiceExport of multicluster.x-k8s.io/v1alpha1, which the hub's API server does not serve")
+		return f.policyIs("exports", topology.PolicyKindNotServed,
+			"names ServiceExport of multicluster.x-k8s.io/v1alpha1, which the hub's API server does not serve")
 	})
 	f.cloneSet("beside", 2)
 	f.placed("CloneSet", "beside", map[string]int32{"east": 1, "west": 1})
 	installFile(t, "testdata/serviceexport-definition.yaml")
-	f.eventually("the hub takes the definition up", func() error { return f.policyIs("exports", topology.PolicyInForce, "") })
-	export := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ServiceExport"}}
+	f.eventually("the hub takes the definition up", func() error {
+		return f.policyIs("exports", topology.PolicyInForce, "")
+	})
+	export := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "multicluster.x-k8s.io/v1alpha1",
+		"kind": "ServiceExport"}}
 	export.SetNamespace(f.namespace)
 	export.SetName("web")
 	export.SetLabels(map[string]string{"app": "web"})
@@ -135,7 +147,8 @@ func TestServiceExports(t *testing.T) {
 			if manifest == nil {
 				return fmt.Errorf("%s has none", member)
 			}
-			if text := fmt.Sprint(manifest); manifest["status"] != nil || manifest["apiVersion"] != "multicluster.x-k8s.io/v1alpha1" || !strings.Contains(text, "app:web") {
+			if text := fmt.Sprint(manifest); manifest["status"] != nil ||
+				manifest["apiVersion"] != "multicluster.x-k8s.io/v1alpha1" || !strings.Contains(text, "app:web") {
 				t.Fatalf("%s is to have %s", member, text)
 			}
 		}
@@ -165,9 +178,13 @@ func undefine(t *testing.T, definition string) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.After(deadline); ; {
-		if groups, err := c.Discovery().ServerPreferredResources(); err == nil && !slices.ContainsFunc(groups, func(list *metav1.APIResourceList) bool {
-			return strings.HasPrefix(list.GroupVersion, group+"/") && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == plural })
-		}) {
+		if groups, err := c.Discovery().ServerPreferredResources(); err == nil &&
+			!slices.ContainsFunc(groups, func(list *metav1.APIResourceList) bool {
+				return strings.HasPrefix(list.GroupVersion, group+"/") &&
+					slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool {
+						return r.Name == plural
+					})
+			}) {
 			return
 		}
 		select {

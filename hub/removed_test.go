@@ -24,7 +24,9 @@ func TestRemovedSubset(t *testing.T) {
 		if err := f.client.Get(f.ctx, client.ObjectKeyFromObject(ud), ud); err != nil {
 			return err
 		}
-		ud.Spec.Topology.Subsets = slices.DeleteFunc(ud.Spec.Topology.Subsets, func(s apps.Subset) bool { return s.Name == "b" })
+		ud.Spec.Topology.Subsets = slices.DeleteFunc(ud.Spec.Topology.Subsets, func(s apps.Subset) bool {
+			return s.Name == "b"
+		})
 		return f.client.Update(f.ctx, ud)
 	})
 	f.eventually("one is gone, and the others wait", func() error {

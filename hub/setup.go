@@ -92,7 +92,8 @@ type Options struct {
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, appsv1.AddToScheme, coordinationv1.AddToScheme, apps.AddToScheme, topology.AddToScheme, work.AddToScheme,
+		corev1.AddToScheme, appsv1.AddToScheme, coordinationv1.AddToScheme, apps.AddToScheme, topology.AddToScheme,
+		work.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("build the scheme: %w", err)
@@ -176,7 +177,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			return agent.Setup(mgr, rules, clk, heard.Since, news, hubID, measures)
 		},
 		func() error {
-			return placement.Setup(mgr, rules, clk, heard.Since, newsOf, hubID, outcomes, watching, measures, asker, tracer, onKarmada)
+			return placement.Setup(mgr, rules, clk, heard.Since, newsOf, hubID, outcomes, watching, measures, asker, tracer,
+				onKarmada)
 		},
 		func() error { return policy.Setup(mgr, rules, clk, watching) },
 		func() error { return delivery.Setup(mgr, rules, clk, hubID, outcomes, watching, tracer, onKarmada) },

@@ -26,7 +26,8 @@ func TestStallOfAMemberIsSeen(t *testing.T) {
 	f.memberSays("east", "web", corev1.ConditionTrue, "InvalidTemplate", "correct the template")
 	f.cloneSetIs("web", "stalled", func(cs *apps.CloneSet) bool {
 		return conditionIs(cs, "Stalled", corev1.ConditionTrue, "InvalidTemplate", "east: correct the template") &&
-			conditionIs(cs, "Reconciling", corev1.ConditionFalse, "InvalidTemplate", "") && conditionIs(cs, "Ready", corev1.ConditionFalse, "InvalidTemplate", "east")
+			conditionIs(cs, "Reconciling", corev1.ConditionFalse, "InvalidTemplate", "") &&
+			conditionIs(cs, "Ready", corev1.ConditionFalse, "InvalidTemplate", "east")
 	})
 	if wrote, _ := f.about(f.quiet()); len(wrote) != 1 {
 		t.Errorf("the hub wrote %v", wrote)
@@ -41,15 +42,17 @@ func TestStallOfAMemberIsSeen(t *testing.T) {
 // memberSays reports the condition Stalled of the member object of a CloneSet.
 func (f *fleet) memberSays(member, name string, status corev1.ConditionStatus, reason, message string) {
 	f.t.Helper()
-	raw, err := json.Marshal(apps.CloneSetStatus{Conditions: []apps.CloneSetCondition{{Type: apps.ConditionStalled, Status: status, Reason: reason, Message: message}}})
+	raw, err := json.Marshal(apps.CloneSetStatus{Conditions: []apps.CloneSetCondition{{Type: apps.ConditionStalled,
+		Status: status, Reason: reason, Message: message}}})
 	must(f.t, err)
 	w := &work.Work{}
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: f.namespace, Name: name}
 	must(f.t, f.client.Get(f.ctx, key.Work(member), w))
 	base := w.DeepCopy()
 	w.Status.ManifestStatuses = []work.ManifestStatus{{
-		Identifier: work.ResourceIdentifier{Group: "apps.kruise.io", Version: "v1beta1", Kind: "CloneSet", Resource: "clonesets", Namespace: f.namespace, Name: name},
-		Status:     &runtime.RawExtension{Raw: raw},
+		Identifier: work.ResourceIdentifier{Group: "apps.kruise.io", Version: "v1beta1", Kind: "CloneSet",
+			Resource: "clonesets", Namespace: f.namespace, Name: name},
+		Status: &runtime.RawExtension{Raw: raw},
 	}}
 	must(f.t, f.client.Status().Patch(f.ctx, w, client.MergeFrom(base)))
 }

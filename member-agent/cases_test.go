@@ -65,7 +65,8 @@ func podSpec(full bool) tree {
 
 func workloadOf(apiVersion, kind, name string, replicas int, pods tree) tree {
 	return tree{
-		"apiVersion": apiVersion, "kind": kind, "metadata": tree{"namespace": "shop", "name": name, "labels": tree{"app": name}},
+		"apiVersion": apiVersion, "kind": kind, "metadata": tree{"namespace": "shop", "name": name,
+			"labels": tree{"app": name}},
 		"spec": tree{
 			"replicas": replicas, "selector": tree{"matchLabels": tree{"app": name}},
 			"template": tree{"metadata": tree{"labels": tree{"app": name}}, "spec": pods},
@@ -79,7 +80,8 @@ func ownedKinds() []owned {
 	}
 	data := func(kind, field string, data tree, labels tree) func(string) tree {
 		return func(name string) tree {
-			return labelled(tree{"apiVersion": "v1", "kind": kind, "metadata": tree{"namespace": "shop", "name": name}, field: data}, labels)
+			return labelled(tree{"apiVersion": "v1", "kind": kind, "metadata": tree{"namespace": "shop", "name": name},
+				field: data}, labels)
 		}
 	}
 	service := func(ports ...any) func(string) tree {
@@ -90,10 +92,13 @@ func ownedKinds() []owned {
 	}
 	http, admin := tree{"name": "http", "port": 80}, tree{"name": "admin", "port": 81, "targetPort": 8081}
 	return []owned{
-		{"CloneSet", workload("apps.kruise.io/v1beta1", "CloneSet", true), workload("apps.kruise.io/v1beta1", "CloneSet", false)},
+		{"CloneSet", workload("apps.kruise.io/v1beta1", "CloneSet", true),
+			workload("apps.kruise.io/v1beta1", "CloneSet", false)},
 		{"Deployment", workload("apps/v1", "Deployment", true), workload("apps/v1", "Deployment", false)},
-		{"ConfigMap", data("ConfigMap", "data", tree{"a": "1", "b": "2"}, tree{"team": "x", "tier": "y"}), data("ConfigMap", "data", tree{"a": "1"}, tree{"team": "x"})},
-		{"Secret", data("Secret", "data", tree{"a": "MQ==", "b": "Mg=="}, nil), data("Secret", "data", tree{"a": "MQ=="}, nil)},
+		{"ConfigMap", data("ConfigMap", "data", tree{"a": "1", "b": "2"}, tree{"team": "x", "tier": "y"}),
+			data("ConfigMap", "data", tree{"a": "1"}, tree{"team": "x"})},
+		{"Secret", data("Secret", "data", tree{"a": "MQ==", "b": "Mg=="}, nil),
+			data("Secret", "data", tree{"a": "MQ=="}, nil)},
 		{"Service", service(http, admin), service(http)},
 	}
 }
@@ -116,16 +121,19 @@ func (b *bed) testCase1(t *testing.T) {
 			return b.member.Create(t.Context(), mark(object), client.FieldOwner("kubectl-client-side-apply"))
 		},
 		"applied": func(object tree) error {
-			return b.member.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(mark(object)), client.FieldOwner("flux"))
+			return b.member.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(mark(object)),
+				client.FieldOwner("flux"))
 		},
 		"earlier-agent": func(object tree) error {
-			return b.member.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(mark(object)), client.FieldOwner("flotilla-agent"))
+			return b.member.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(mark(object)),
+				client.FieldOwner("flotilla-agent"))
 		},
 		"twice": func(object tree) error {
 			if err := b.member.Create(t.Context(), mark(object), client.FieldOwner("helm")); err != nil {
 				return err
 			}
-			return b.member.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(mark(object)), client.FieldOwner("argocd"), client.ForceOwnership)
+			return b.member.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(mark(object)),
+				client.FieldOwner("argocd"), client.ForceOwnership)
 		},
 		"agent-posted": func(tree) error { return nil },
 	}
@@ -181,21 +189,24 @@ func (b *bed) testCase1(t *testing.T) {
 		w.Annotations[topology.AnnotationAdopt] = "1"
 		b.create(t, b.hub, w)
 		b.condition(t, w, work.ReasonAdopting)
-		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"0"}}}`, topology.AnnotationAdopt))
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"0"}}}`,
+			topology.AnnotationAdopt))
 		if err := b.hub.Patch(t.Context(), w, patch); err != nil {
 			t.Fatal(err)
 		}
 		b.condition(t, w, work.ReasonApplied)
 	})
 	t.Run("adoption of other content is refused", func(t *testing.T) {
-		for name, data := range map[string]map[string]string{"more": {"key": "1", "other": "2"}, "less": {}, "otherwise": {"key": "2"}} {
+		for name, data := range map[string]map[string]string{"more": {"key": "1", "other": "2"}, "less": {},
+			"otherwise": {"key": "2"}} {
 			b.create(t, b.member, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Data: data})
 			w := order(t, 1, configMap(name, "1"))
 			w.Annotations[topology.AnnotationAdopt] = "0"
 			b.create(t, b.hub, w)
 			b.condition(t, w, work.ReasonConflict)
 		}
-		b.create(t, b.member, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "equal"}, Data: map[string]string{"key": "1"}})
+		b.create(t, b.member, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "equal"},
+			Data: map[string]string{"key": "1"}})
 		w := order(t, 1, configMap("equal", "1"))
 		w.Annotations[topology.AnnotationAdopt] = "0"
 		b.create(t, b.hub, w)
@@ -238,7 +249,8 @@ func (b *bed) testCase2(t *testing.T) {
 	before := b.podUIDs(t, name)
 	patch := `{"metadata": {"labels": {"theirs": "stays"}}, "spec": {"minReadySeconds": 1, "template": {"spec": {"hostPID": true, "initContainers": [{"name": "evil", "image": "evil:1"}]}}}}`
 	live := objectOf(t, set)
-	if err := b.member.Patch(t.Context(), live, client.RawPatch(types.MergePatchType, []byte(patch)), client.FieldOwner("someone")); err != nil {
+	if err := b.member.Patch(t.Context(), live, client.RawPatch(types.MergePatchType, []byte(patch)),
+		client.FieldOwner("someone")); err != nil {
 		t.Fatal(err)
 	}
 	b.same(t, set)
@@ -270,7 +282,8 @@ func (b *bed) testCase2(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := b.member.Patch(t.Context(), objectOf(t, kind.full(name)), client.RawPatch(types.MergePatchType, data), client.FieldOwner("someone")); err != nil {
+			if err := b.member.Patch(t.Context(), objectOf(t, kind.full(name)), client.RawPatch(types.MergePatchType, data),
+				client.FieldOwner("someone")); err != nil {
 				t.Fatal(err)
 			}
 			b.same(t, kind.reduced(name))
@@ -322,7 +335,8 @@ func (b *bed) testCase2Admission(t *testing.T) {
 	b.create(t, b.hub, w)
 	got := b.condition(t, w, work.ReasonApplied)
 	message := meta.FindStatusCondition(got.Status.Conditions, work.ConditionApplied).Message
-	for _, part := range []string{"spec.template.spec.containers[c].image", "mirror.example/nginx:1.27", "(ordered: \"nginx:1.27\")", "spec.template.metadata.annotations.stamp"} {
+	for _, part := range []string{"spec.template.spec.containers[c].image", "mirror.example/nginx:1.27",
+		"(ordered: \"nginx:1.27\")", "spec.template.metadata.annotations.stamp"} {
 		if !strings.Contains(message, part) {
 			t.Errorf("message %q does not name %s", message, part)
 		}
@@ -333,15 +347,19 @@ func (b *bed) testCase2Admission(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "keep"},
 		Spec: admissionv1.ValidatingAdmissionPolicySpec{
 			MatchConstraints: rules("", "configmaps"), FailurePolicy: new(admissionv1.Fail),
-			MatchConditions: []admissionv1.MatchCondition{{Name: "kept", Expression: `object.metadata.name == "kept" && oldObject != null`}},
-			Validations:     []admissionv1.Validation{{Expression: `!("theirs" in oldObject.data) || "theirs" in object.data`, Message: "theirs stays"}},
+			MatchConditions: []admissionv1.MatchCondition{{Name: "kept",
+				Expression: `object.metadata.name == "kept" && oldObject != null`}},
+			Validations: []admissionv1.Validation{{Expression: `!("theirs" in oldObject.data) || "theirs" in object.data`,
+				Message: "theirs stays"}},
 		},
 	}, &admissionv1.ValidatingAdmissionPolicyBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "keep"},
-		Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "keep", ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "keep",
+			ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
 	})
 	eventually(t, "the policy is in force", func(ctx context.Context) string {
-		u := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kept"}, Data: map[string]string{"theirs": "1"}}
+		u := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kept"},
+			Data: map[string]string{"theirs": "1"}}
 		_ = b.member.Create(ctx, u) // it may be there
 		u.Data = nil
 		return missing(b.member.Update(ctx, u, client.DryRunAll) != nil, "not yet")
@@ -350,7 +368,8 @@ func (b *bed) testCase2Admission(t *testing.T) {
 	b.create(t, b.hub, kept)
 	b.value(t, "kept", "ordered")
 	u := objectOf(t, configMap("kept", "ordered"))
-	if err := b.member.Patch(t.Context(), u, client.RawPatch(types.MergePatchType, []byte(`{"data": {"theirs": "1"}}`)), client.FieldOwner("operator-x")); err != nil {
+	if err := b.member.Patch(t.Context(), u, client.RawPatch(types.MergePatchType, []byte(`{"data": {"theirs": "1"}}`)),
+		client.FieldOwner("operator-x")); err != nil {
 		t.Fatal(err)
 	}
 	got = b.condition(t, kept, work.ReasonOverwritten)
@@ -390,7 +409,8 @@ func (b *bed) testCase5(t *testing.T) {
 			"ports": []any{tree{"containerPort": 8080, "hostPort": 18180}, tree{"containerPort": 8080, "hostPort": 18181}},
 		}}}
 	}
-	for _, kind := range []struct{ apiVersion, name string }{{"apps/v1", "Deployment"}, {"apps.kruise.io/v1beta1", "CloneSet"}} {
+	for _, kind := range []struct{ apiVersion, name string }{{"apps/v1", "Deployment"},
+		{"apps.kruise.io/v1beta1", "CloneSet"}} {
 		t.Run(kind.name, func(t *testing.T) {
 			name := "dup-" + strings.ToLower(kind.name)
 			w := order(t, 1, workloadOf(kind.apiVersion, kind.name, name, 1, pods("-b")))
@@ -405,7 +425,8 @@ func (b *bed) testCase5(t *testing.T) {
 	dns := tree{
 		"apiVersion": "v1", "kind": "Service", "metadata": tree{"namespace": "shop", "name": "dns"},
 		"spec": tree{"selector": tree{"app": "dup"}, "ports": []any{
-			tree{"name": "dns", "port": 53, "protocol": "UDP", "targetPort": 53}, tree{"name": "dns-tcp", "port": 53, "protocol": "TCP", "targetPort": 53},
+			tree{"name": "dns", "port": 53, "protocol": "UDP", "targetPort": 53},
+			tree{"name": "dns-tcp", "port": 53, "protocol": "TCP", "targetPort": 53},
 		}},
 	}
 	b.create(t, b.hub, order(t, 1, dns))
@@ -422,7 +443,8 @@ func (b *bed) testCase15(t *testing.T) {
 	scale := func(replicas int) {
 		t.Helper()
 		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
-		if err := b.member.SubResource("scale").Patch(t.Context(), live, patch, client.FieldOwner("some-autoscaler")); err != nil {
+		if err := b.member.SubResource("scale").Patch(t.Context(), live, patch,
+			client.FieldOwner("some-autoscaler")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -432,7 +454,8 @@ func (b *bed) testCase15(t *testing.T) {
 	}
 	got := b.condition(t, w, work.ReasonOverwritten)
 	message := meta.FindStatusCondition(got.Status.Conditions, work.ConditionApplied).Message
-	for _, part := range []string{"Deployment shop/" + name, "spec.replicas is 6 (ordered: 1)", "some-autoscaler (scale)"} {
+	for _, part := range []string{"Deployment shop/" + name, "spec.replicas is 6 (ordered: 1)",
+		"some-autoscaler (scale)"} {
 		if !strings.Contains(message, part) {
 			t.Errorf("message %q does not name %s", message, part)
 		}
@@ -443,7 +466,8 @@ func (b *bed) testCase15(t *testing.T) {
 			return err.Error()
 		}
 		for i := range events.Items {
-			if e := &events.Items[i]; e.Reason == "Overwritten" && e.InvolvedObject.Name == name && strings.Contains(e.Message, "some-autoscaler") {
+			if e := &events.Items[i]; e.Reason == "Overwritten" && e.InvolvedObject.Name == name &&
+				strings.Contains(e.Message, "some-autoscaler") {
 				return ""
 			}
 		}
@@ -466,7 +490,8 @@ func (b *bed) testStale(t *testing.T) {
 	}
 	change := func(object *unstructured.Unstructured, patch string) {
 		t.Helper()
-		if err := b.member.Patch(t.Context(), object.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		if err := b.member.Patch(t.Context(), object.DeepCopy(),
+			client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -475,7 +500,8 @@ func (b *bed) testStale(t *testing.T) {
 	seen := objectOf(t, settings)
 	b.create(t, b.member, seen)
 	change(seen, `{"metadata":{"labels":{"tier":"y"}},"binaryData":{"b":"MQ=="},"immutable":false}`)
-	if err := send(seen, objectOf(t, settings), labelled(configMap("stale", "1"), tree{"team": "x", "tier": "y"})); err != nil {
+	if err := send(seen, objectOf(t, settings), labelled(configMap("stale", "1"),
+		tree{"team": "x", "tier": "y"})); err != nil {
 		t.Fatal(err)
 	}
 	b.same(t, settings)
@@ -508,14 +534,17 @@ func (b *bed) testImmutable(t *testing.T) {
 	}
 	service := func(port int, class tree) tree {
 		class["type"], class["ports"] = "LoadBalancer", []any{tree{"port": port}}
-		return tree{"apiVersion": "v1", "kind": "Service", "metadata": tree{"namespace": "shop", "name": "classed"}, "spec": class}
+		return tree{"apiVersion": "v1", "kind": "Service", "metadata": tree{"namespace": "shop", "name": "classed"},
+			"spec": class}
 	}
 	for _, tc := range []struct {
 		admitted, before, now tree
 		path                  []string
 	}{
-		{job(1, tree{"nodeSelector": tree{"pool": "batch"}}), job(1, tree{}), job(2, tree{}), []string{"spec", "template", "spec", "nodeSelector"}},
-		{service(80, tree{"loadBalancerClass": "cloud/nlb"}), service(80, tree{}), service(81, tree{}), []string{"spec", "loadBalancerClass"}},
+		{job(1, tree{"nodeSelector": tree{"pool": "batch"}}), job(1, tree{}), job(2, tree{}),
+			[]string{"spec", "template", "spec", "nodeSelector"}},
+		{service(80, tree{"loadBalancerClass": "cloud/nlb"}), service(80, tree{}), service(81, tree{}),
+			[]string{"spec", "loadBalancerClass"}},
 	} {
 		live, desired := objectOf(t, tc.admitted), objectOf(t, tc.now)
 		b.create(t, b.member, live)
@@ -545,8 +574,10 @@ func (b *bed) testDefaults(t *testing.T) {
 		"readinessProbe": tree{"grpc": tree{"port": 81}},
 		"startupProbe":   tree{"tcpSocket": tree{"port": 80}},
 		"lifecycle":      tree{"preStop": tree{"httpGet": tree{"port": 80}}},
-	}}, "volumes": []any{tree{"name": "s", "secret": tree{"secretName": "x"}}, tree{"name": "h", "hostPath": tree{"path": "/x"}}}, "serviceAccountName": "x"}
-	job := tree{"template": tree{"spec": tree{"restartPolicy": "Never", "containers": []any{tree{"name": "c", "image": "perl:5"}}}}}
+	}}, "volumes": []any{tree{"name": "s", "secret": tree{"secretName": "x"}},
+		tree{"name": "h", "hostPath": tree{"path": "/x"}}}, "serviceAccountName": "x"}
+	job := tree{"template": tree{"spec": tree{"restartPolicy": "Never",
+		"containers": []any{tree{"name": "c", "image": "perl:5"}}}}}
 	set := workloadOf("apps/v1", "StatefulSet", "defaults", 2, pods)
 	spec, _ := set["spec"].(tree)
 	spec["serviceName"] = "x"
@@ -557,14 +588,17 @@ func (b *bed) testDefaults(t *testing.T) {
 	delete(daemons["spec"].(tree), "replicas")
 	named := tree{"namespace": "shop", "name": "defaults"}
 	for _, object := range []tree{
-		workloadOf("apps/v1", "Deployment", "defaults", 2, pods), workloadOf("apps/v1", "ReplicaSet", "defaults", 2, pods), set, daemons,
+		workloadOf("apps/v1", "Deployment", "defaults", 2, pods), workloadOf("apps/v1", "ReplicaSet", "defaults", 2, pods),
+		set, daemons,
 		workloadOf("apps.kruise.io/v1beta1", "CloneSet", "defaults", 2, pods),
 		{"apiVersion": "batch/v1", "kind": "Job", "metadata": named, "spec": job},
-		{"apiVersion": "batch/v1", "kind": "CronJob", "metadata": named, "spec": tree{"schedule": "@daily", "jobTemplate": tree{"spec": job}}},
+		{"apiVersion": "batch/v1", "kind": "CronJob", "metadata": named,
+			"spec": tree{"schedule": "@daily", "jobTemplate": tree{"spec": job}}},
 		{"apiVersion": "v1", "kind": "ConfigMap", "metadata": named, "data": tree{"a": "b"}},
 		{"apiVersion": "v1", "kind": "Secret", "metadata": named, "data": tree{"a": "MQ=="}},
 		{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named},
-		{"apiVersion": "v1", "kind": "Service", "metadata": named, "spec": tree{"selector": tree{"a": "b"}, "ports": []any{tree{"port": 80}}}},
+		{"apiVersion": "v1", "kind": "Service", "metadata": named,
+			"spec": tree{"selector": tree{"a": "b"}, "ports": []any{tree{"port": 80}}}},
 		{"apiVersion": "v1", "kind": "Service", "metadata": named, "spec": tree{
 			"type": "LoadBalancer", "sessionAffinity": "ClientIP", "selector": tree{"a": "b"}, "ports": []any{tree{"port": 80}},
 		}},

@@ -31,7 +31,8 @@ func (b *bed) testClaims(t *testing.T) {
 	claim := func(size string) tree {
 		return tree{
 			"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": tree{"namespace": "shop", "name": "data"},
-			"spec": tree{"accessModes": []any{"ReadWriteOnce"}, "storageClassName": "", "resources": tree{"requests": tree{"storage": size}}},
+			"spec": tree{"accessModes": []any{"ReadWriteOnce"}, "storageClassName": "",
+				"resources": tree{"requests": tree{"storage": size}}},
 		}
 	}
 	w := order(t, 1, claim("1Gi"))

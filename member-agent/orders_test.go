@@ -36,7 +36,9 @@ func TestAgent(t *testing.T) {
 	b.create(t, b.hub, w)
 	b.join(t, b.clusterID)
 
-	t.Run("a Work that came before the hub accepted the cluster is carried out then", func(t *testing.T) { b.value(t, "early", "1") })
+	t.Run("a Work that came before the hub accepted the cluster is carried out then", func(t *testing.T) {
+		b.value(t, "early", "1")
+	})
 	t.Run("the member tells the hub what it is and that it lives", b.testInventory)
 	t.Run("a Deployment is applied, reported and scaled", b.testDeployment)
 	t.Run("drift is repaired", b.testDrift)
@@ -58,7 +60,8 @@ func TestAgent(t *testing.T) {
 	t.Run("a UnitedDeployment runs, and its report has its subsets", b.testUnitedDeployment)
 	t.Run("case 1: what the order loses goes, whoever wrote it before", b.testCase1)
 	t.Run("case 2: what others write into the content of an order goes", b.testCase2)
-	t.Run("case 2: what admission makes of an order is accepted, and a correction that is refused is reported", b.testCase2Admission)
+	t.Run("case 2: what admission makes of an order is accepted, and a correction that is refused is reported",
+		b.testCase2Admission)
 	t.Run("case 2: an order is written from an older view of the object", b.testStale)
 	t.Run("case 2: what cannot be changed any more stays", b.testImmutable)
 	t.Run("defaults of an API server are no changes", b.testDefaults)
@@ -104,7 +107,8 @@ func (b *bed) testInventory(t *testing.T) {
 	}
 	for _, cordon := range []bool{true, false} {
 		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, cordon))
-		if err := b.member.Patch(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: cluster + "-b-0"}}, patch); err != nil {
+		if err := b.member.Patch(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: cluster + "-b-0"}},
+			patch); err != nil {
 			t.Fatal(err)
 		}
 		status(map[bool]string{true: "eu a,b 1/2 v0.0.0-test", false: "eu a,b 2/2 v0.0.0-test"}[cordon])
@@ -142,7 +146,8 @@ func (b *bed) testDeployment(t *testing.T) {
 				return err.Error()
 			}
 			s := got.Status
-			if s.Report == nil || len(s.ManifestStatuses) != 1 || s.ManifestStatuses[0].Health != work.ResourceHealthy || s.Report.Sequence != sequence ||
+			if s.Report == nil || len(s.ManifestStatuses) != 1 || s.ManifestStatuses[0].Health != work.ResourceHealthy ||
+				s.Report.Sequence != sequence ||
 				!strings.Contains(string(s.ManifestStatuses[0].Status.Raw), `"readyReplicas":`+replicas) {
 				return fmt.Sprintf("status %+v", s)
 			}
@@ -151,7 +156,8 @@ func (b *bed) testDeployment(t *testing.T) {
 		return got
 	}
 	first := healthy(3, "2")
-	if id := first.Status.ManifestStatuses[0].Identifier; id.Kind != "Deployment" || id.Group != "apps" || id.Name != "web" || id.Namespace != "shop" {
+	if id := first.Status.ManifestStatuses[0].Identifier; id.Kind != "Deployment" || id.Group != "apps" ||
+		id.Name != "web" || id.Namespace != "shop" {
 		t.Errorf("identifier %+v", id)
 	}
 	if r := first.Status.Report; r.HubID != hubID || r.Epoch == 0 || r.Counter == 0 || r.ObservedAt.IsZero() {
@@ -183,7 +189,8 @@ func (b *bed) testDrift(t *testing.T) {
 	object := b.value(t, "drift", "ordered")
 	change := func(patch string) {
 		t.Helper()
-		if err := b.member.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(patch)), client.FieldOwner("someone")); err != nil {
+		if err := b.member.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(patch)),
+			client.FieldOwner("someone")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -217,7 +224,8 @@ func (b *bed) testDrift(t *testing.T) {
 	}
 	replicas(1)
 	generation := live.Generation
-	if err := b.member.Patch(t.Context(), live, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":7}}`))); err != nil {
+	if err := b.member.Patch(t.Context(), live, client.RawPatch(types.MergePatchType,
+		[]byte(`{"spec":{"replicas":7}}`))); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the agent has answered", func(ctx context.Context) string {
@@ -246,7 +254,8 @@ func (b *bed) testOlderOrder(t *testing.T) {
 		t.Errorf("the message %q does not name both orders", message)
 	}
 	if got.Status.Report.Sequence != 5 {
-		t.Errorf("the report answers order %d; the hub learns from 5 that it must go on from there", got.Status.Report.Sequence)
+		t.Errorf("the report answers order %d; the hub learns from 5 that it must go on from there",
+			got.Status.Report.Sequence)
 	}
 	b.value(t, "order", "five")
 	b.reorder(t, w, 6, configMap("order", "six"))
@@ -255,12 +264,14 @@ func (b *bed) testOlderOrder(t *testing.T) {
 }
 
 func (b *bed) testConflict(t *testing.T) {
-	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "foreign"}, Data: map[string]string{"key": "theirs"}}
+	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "foreign"},
+		Data: map[string]string{"key": "theirs"}}
 	b.create(t, b.member, foreign)
 	w := order(t, 1, configMap("foreign", "ours"))
 	b.create(t, b.hub, w)
 	got := b.condition(t, w, work.ReasonConflict)
-	if message := got.Status.Conditions[0].Message; !strings.Contains(message, "ConfigMap shop/foreign") || !strings.Contains(message, topology.LabelHub+"="+hubID) {
+	if message := got.Status.Conditions[0].Message; !strings.Contains(message, "ConfigMap shop/foreign") ||
+		!strings.Contains(message, topology.LabelHub+"="+hubID) {
 		t.Errorf("the message %q does not name the object and the remedy", message)
 	}
 	if live := b.value(t, "foreign", "theirs"); live.ResourceVersion != foreign.ResourceVersion {
@@ -275,7 +286,8 @@ func (b *bed) testConflict(t *testing.T) {
 	w = order(t, 1, configMap("foreign", "ours"))
 	b.create(t, b.hub, w)
 	b.condition(t, w, work.ReasonConflict)
-	hand := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, topology.LabelHub, hubID))
+	hand := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, topology.LabelHub,
+		hubID))
 	if err := b.member.Patch(t.Context(), foreign, hand); err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +303,8 @@ func (b *bed) testUnknownField(t *testing.T) {
 	newer["spec"].(tree)["fromTheFuture"] = true
 	b.reorder(t, w, 2, newer)
 	got := b.condition(t, w, work.ReasonApplyFailed)
-	if message := got.Status.Conditions[0].Message; !strings.Contains(message, "fromTheFuture") || !strings.Contains(message, "Deployment shop/strict") {
+	if message := got.Status.Conditions[0].Message; !strings.Contains(message, "fromTheFuture") ||
+		!strings.Contains(message, "Deployment shop/strict") {
 		t.Errorf("the message %q does not name the field and the object", message)
 	}
 	live := &appsv1.Deployment{}
@@ -307,10 +320,12 @@ func (b *bed) testUnknownField(t *testing.T) {
 }
 
 func (b *bed) testUnknownKind(t *testing.T) {
-	w := order(t, 1, tree{"apiVersion": "apps.example.com/v1", "kind": "Boat", "metadata": tree{"namespace": "shop", "name": "boat"}})
+	w := order(t, 1, tree{"apiVersion": "apps.example.com/v1", "kind": "Boat",
+		"metadata": tree{"namespace": "shop", "name": "boat"}})
 	b.create(t, b.hub, w)
 	got := b.condition(t, w, work.ReasonApplyFailed)
-	if message := got.Status.Conditions[0].Message; !strings.Contains(message, "does not serve apps.example.com/v1 Boat") || !strings.Contains(message, "install") {
+	if message := got.Status.Conditions[0].Message; !strings.Contains(message,
+		"does not serve apps.example.com/v1 Boat") || !strings.Contains(message, "install") {
 		t.Errorf("the message %q does not say what is missing and what to do", message)
 	}
 	if err := b.hub.Delete(t.Context(), w); err != nil {
@@ -320,10 +335,12 @@ func (b *bed) testUnknownKind(t *testing.T) {
 }
 
 func (b *bed) testNotAllowed(t *testing.T) {
-	stands := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "stands", Labels: map[string]string{topology.LabelHub: hubID}}}
+	stands := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "stands",
+		Labels: map[string]string{topology.LabelHub: hubID}}}
 	b.create(t, b.member, stands)
 	for _, name := range []string{"made", "stands"} {
-		w := order(t, 1, tree{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": tree{"namespace": "shop", "name": name}})
+		w := order(t, 1, tree{"apiVersion": "v1", "kind": "ServiceAccount",
+			"metadata": tree{"namespace": "shop", "name": name}})
 		b.create(t, b.hub, w)
 		got := b.condition(t, w, work.ReasonNotAllowed)
 		for _, want := range []string{"ServiceAccount", "shop/" + name, "--allow-kinds"} {
@@ -364,7 +381,8 @@ func (b *bed) testSuspended(t *testing.T) {
 	b.carried(t, w, 1)
 	suspend := func(value string) {
 		t.Helper()
-		if err := b.hub.Patch(t.Context(), w, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspendDispatching":`+value+`}}`))); err != nil {
+		if err := b.hub.Patch(t.Context(), w, client.RawPatch(types.MergePatchType,
+			[]byte(`{"spec":{"suspendDispatching":`+value+`}}`))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -379,12 +397,14 @@ func (b *bed) testSuspended(t *testing.T) {
 }
 
 func (b *bed) testDeletion(t *testing.T) {
-	keep, drop, vanish := order(t, 1, configMap("keep", "1")), order(t, 1, deployment("drop", 1)), order(t, 1, configMap("vanish", "1"))
+	keep, drop, vanish := order(t, 1, configMap("keep", "1")), order(t, 1, deployment("drop", 1)),
+		order(t, 1, configMap("vanish", "1"))
 	for _, w := range []*work.Work{keep, drop, vanish} {
 		b.create(t, b.hub, w)
 		b.condition(t, w, work.ReasonApplied)
 	}
-	if err := b.hub.Patch(t.Context(), keep, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"preserveResourcesOnDeletion":true}}`))); err != nil {
+	if err := b.hub.Patch(t.Context(), keep, client.RawPatch(types.MergePatchType,
+		[]byte(`{"spec":{"preserveResourcesOnDeletion":true}}`))); err != nil {
 		t.Fatal(err)
 	}
 	for _, w := range []*work.Work{keep, drop} {
@@ -401,7 +421,8 @@ func (b *bed) testDeletion(t *testing.T) {
 		t.Errorf("the object that was kept carries labels %v, annotations %v", kept.Labels, kept.Annotations)
 	}
 	// A Work whose finalizer someone takes off vanishes without a deletion that the agent could see.
-	if err := b.hub.Patch(t.Context(), vanish, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+	if err := b.hub.Patch(t.Context(), vanish, client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":null}}`))); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.hub.Delete(t.Context(), vanish); err != nil {
@@ -413,7 +434,8 @@ func (b *bed) testDeletion(t *testing.T) {
 	orphan := b.value(t, "vanish", "1")
 	b.orphans(t, "ConfigMap shop/vanish")
 	// It gets no orders, so nothing sets it back; once somebody has deleted it, it is named no more.
-	if err := b.member.Patch(t.Context(), orphan, client.RawPatch(types.MergePatchType, []byte(`{"data":{"key":"mine"}}`))); err != nil {
+	if err := b.member.Patch(t.Context(), orphan, client.RawPatch(types.MergePatchType,
+		[]byte(`{"data":{"key":"mine"}}`))); err != nil {
 		t.Fatal(err)
 	}
 	b.create(t, b.hub, order(t, 1, configMap("orphan-witness", "1")))
@@ -442,7 +464,8 @@ func (b *bed) writes(t *testing.T, from time.Time) []string {
 	t.Helper()
 	var all []string
 	for _, c := range []*fleet.Cluster{b.fleet.Hub(), b.fleet.Member(cluster)} {
-		events, err := audit.ReadFile(c.AuditLog(), audit.Between(from, time.Time{}), audit.Writes(), audit.ByPrograms("flotilla-agent"))
+		events, err := audit.ReadFile(c.AuditLog(), audit.Between(from, time.Time{}), audit.Writes(),
+			audit.ByPrograms("flotilla-agent"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -461,7 +484,9 @@ func (b *bed) quiet(t *testing.T) {
 	const still = 12 * time.Second // longer than a renewal of the Lease, so that its loop has run
 	eventually(t, "the agent rests", func(ctx context.Context) string {
 		from := time.Now()
-		_ = wait.PollUntilContextTimeout(ctx, time.Second, still, false, func(context.Context) (bool, error) { return false, nil })
+		_ = wait.PollUntilContextTimeout(ctx, time.Second, still, false, func(context.Context) (bool, error) {
+			return false, nil
+		})
 		return strings.Join(b.writes(t, from), "\n")
 	})
 }
@@ -501,11 +526,13 @@ func (b *bed) seenTerminating(t *testing.T, name string) *corev1.ConfigMap {
 		t.Fatal(err)
 	}
 	w.DeletionTimestamp = new(metav1.Now())
-	kept := copies.New(copies.Options{Writer: b.member, Reader: b.member, Namespace: "flotilla-system", ClusterName: cluster, Log: testr.New(t)})
+	kept := copies.New(copies.Options{Writer: b.member, Reader: b.member, Namespace: "flotilla-system",
+		ClusterName: cluster, Log: testr.New(t)})
 	if err := errors.Join(kept.Load(t.Context()), kept.Keep(t.Context(), w)); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.hub.Patch(t.Context(), w, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+	if err := b.hub.Patch(t.Context(), w, client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":null}}`))); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.hub.Delete(t.Context(), w); err != nil {
@@ -517,7 +544,8 @@ func (b *bed) seenTerminating(t *testing.T, name string) *corev1.ConfigMap {
 func (b *bed) objects(t *testing.T) map[string]string {
 	t.Helper()
 	list := &corev1.ConfigMapList{}
-	if err := b.member.List(t.Context(), list, client.InNamespace("shop"), client.HasLabels{topology.LabelHub}); err != nil {
+	if err := b.member.List(t.Context(), list, client.InNamespace("shop"),
+		client.HasLabels{topology.LabelHub}); err != nil {
 		t.Fatal(err)
 	}
 	versions := map[string]string{}
@@ -535,7 +563,8 @@ func (b *bed) testHubAway(t *testing.T) {
 	if err := b.fleet.Hub().Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.member.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"data":{"key":"changed"}}`))); err != nil {
+	if err := b.member.Patch(t.Context(), object, client.RawPatch(types.MergePatchType,
+		[]byte(`{"data":{"key":"changed"}}`))); err != nil {
 		t.Fatal(err)
 	}
 	b.value(t, "away", "ordered")

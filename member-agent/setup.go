@@ -105,8 +105,8 @@ func AddToScheme(scheme *runtime.Scheme) error {
 }
 
 // CacheOptions are the manager's cache options: of pods, nodes, ReplicaSets and Jobs it keeps what is read, and of
-// everything else all but managedFields, which are a third of many objects. Of all webhook configurations it watches our
-// own.
+// everything else all but managedFields, which are a third of many objects. Of all webhook configurations it watches
+// our own.
 func CacheOptions() cache.Options {
 	return cache.Options{DefaultTransform: podset.Slim, ByObject: map[client.Object]cache.ByObject{
 		&appsv1.ReplicaSet{}: {Transform: mutator.Slim},

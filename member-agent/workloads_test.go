@@ -44,7 +44,8 @@ func (b *bed) uses(t *testing.T, w *work.Work, sequence int64, want ...work.Subs
 			return err.Error()
 		}
 		s := got.Status
-		if s.Report == nil || s.Report.Sequence != sequence || len(s.ManifestStatuses) != 1 || s.ManifestStatuses[0].Health != work.ResourceHealthy {
+		if s.Report == nil || s.Report.Sequence != sequence || len(s.ManifestStatuses) != 1 ||
+			s.ManifestStatuses[0].Health != work.ResourceHealthy {
 			return fmt.Sprintf("report %+v, objects %+v", s.Report, s.ManifestStatuses)
 		}
 		return cmp.Diff(want, s.Report.InUse)
@@ -52,7 +53,8 @@ func (b *bed) uses(t *testing.T, w *work.Work, sequence int64, want ...work.Subs
 }
 
 func use(subset string, pods int32) work.SubsetUse {
-	return work.SubsetUse{Subset: subset, Desired: pods, Total: pods, Ready: pods, Available: pods, Updated: pods, UpdatedReady: pods, UpdatedAvailable: pods}
+	return work.SubsetUse{Subset: subset, Desired: pods, Total: pods, Ready: pods, Available: pods, Updated: pods,
+		UpdatedReady: pods, UpdatedAvailable: pods}
 }
 
 func (b *bed) testCloneSet(t *testing.T) {
@@ -81,12 +83,14 @@ func (b *bed) testUnitedDeployment(t *testing.T) {
 		}}}
 	}
 	w := order(t, 1, tree{
-		"apiVersion": "apps.kruise.io/v1beta1", "kind": "UnitedDeployment", "metadata": tree{"namespace": "shop", "name": "united"},
+		"apiVersion": "apps.kruise.io/v1beta1", "kind": "UnitedDeployment",
+		"metadata": tree{"namespace": "shop", "name": "united"},
 		"spec": tree{
 			"replicas": 3, "selector": tree{"matchLabels": tree{"app": "united"}},
 			"template": tree{"cloneSetTemplate": tree{
 				"metadata": tree{"labels": tree{"app": "united"}},
-				"spec":     tree{"selector": tree{"matchLabels": tree{"app": "united"}}, "template": podTemplate("united", "registry.example/web:1")},
+				"spec": tree{"selector": tree{"matchLabels": tree{"app": "united"}},
+					"template": podTemplate("united", "registry.example/web:1")},
 			}},
 			"topology": tree{"subsets": []any{subset("a", 2), subset("b", 1)}},
 		},
@@ -102,16 +106,19 @@ func (b *bed) testStartAlone(t *testing.T, start func()) {
 	}
 	// What the agent before carried out is known from the member's own copies.
 	drifted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "away"}}
-	if err := b.member.Patch(t.Context(), drifted, client.RawPatch(types.MergePatchType, []byte(`{"data":{"key":"changed"}}`))); err != nil {
+	if err := b.member.Patch(t.Context(), drifted, client.RawPatch(types.MergePatchType,
+		[]byte(`{"data":{"key":"changed"}}`))); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.member.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "vanish-witness"}}); err != nil {
+	if err := b.member.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop",
+		Name: "vanish-witness"}}); err != nil {
 		t.Fatal(err)
 	}
 	start()
 	b.value(t, "away", "next")
 	b.value(t, "vanish-witness", "1")
-	b.create(t, b.member, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "hubs", Labels: map[string]string{topology.LabelFederated: "true"}}})
+	b.create(t, b.member, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "hubs",
+		Labels: map[string]string{topology.LabelFederated: "true"}}})
 	b.create(t, b.member, &unstructured.Unstructured{Object: cloneSet("hubs", "federated", 1, "registry.example/web:1")})
 	b.create(t, b.member, &unstructured.Unstructured{Object: cloneSet("shop", "local", 1, "registry.example/web:1")})
 	set := &apps.CloneSet{}

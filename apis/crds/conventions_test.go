@@ -85,21 +85,25 @@ func TestNamesAndColumns(t *testing.T) {
 		scale        bool
 		columns      []string // wide ones in brackets
 	}{
-		"CloneSet": {"Namespaced", "clone", true, []string{"DESIRED", "UPDATED", "UPDATED_READY", "UPDATED_AVAILABLE", "READY", "TOTAL", "AGE",
+		"CloneSet": {"Namespaced", "clone", true, []string{"DESIRED", "UPDATED", "UPDATED_READY", "UPDATED_AVAILABLE",
+			"READY", "TOTAL", "AGE",
 			"[CONTAINERS]", "[IMAGES]", "[SELECTOR]"}},
 		"StatefulSet": {"Namespaced", "sts,asts", true, []string{"DESIRED", "CURRENT", "UPDATED", "READY", "AGE",
 			"[CONTAINERS]", "[IMAGES]"}},
 		"DaemonSet": {"Namespaced", "daemon,ads", false, []string{"DESIRED", "CURRENT", "READY", "UP-TO-DATE", "AVAILABLE",
 			"AGE", "[CONTAINERS]", "[IMAGES]"}},
-		"BroadcastJob":            {"Namespaced", "bcj", false, []string{"Desired", "Active", "Succeeded", "Failed", "AGE"}},
-		"AdvancedCronJob":         {"Namespaced", "acj", false, []string{"Schedule", "Type", "LastScheduleTime", "AGE"}},
-		"UnitedDeployment":        {"Namespaced", "ud", true, []string{"DESIRED", "CURRENT", "UPDATED", "READY", "AGE"}},
-		"WorkloadSpread":          {"Namespaced", "ws", false, []string{"WorkloadName", "WorkloadKind", "Adaptive", "Age", "[Strategy]"}},
+		"BroadcastJob":     {"Namespaced", "bcj", false, []string{"Desired", "Active", "Succeeded", "Failed", "AGE"}},
+		"AdvancedCronJob":  {"Namespaced", "acj", false, []string{"Schedule", "Type", "LastScheduleTime", "AGE"}},
+		"UnitedDeployment": {"Namespaced", "ud", true, []string{"DESIRED", "CURRENT", "UPDATED", "READY", "AGE"}},
+		"WorkloadSpread": {"Namespaced", "ws", false,
+			[]string{"WorkloadName", "WorkloadKind", "Adaptive", "Age", "[Strategy]"}},
 		"FederationPolicy":        {"Namespaced", "fp", false, []string{"READY", "REASON", "WORKLOADS", "SPREAD", "AGE"}},
 		"ClusterFederationPolicy": {"Cluster", "cfp", false, []string{"READY", "REASON", "WORKLOADS", "SPREAD", "AGE"}},
-		"MemberCluster":           {"Cluster", "mc", false, []string{"ACCEPTED", "READY", "REGION", "ZONES", "NODES", "VERSION", "AGE"}},
-		"WorkloadPlacement":       {"Namespaced", "wp", false, []string{"KIND", "WORKLOAD", "REPLICAS", "PLACED", "CLUSTERS", "[POLICY]", "[SEQUENCE]", "AGE"}},
-		"Work":                    {"Namespaced", "wk", false, []string{"Workload-Kind", "Workload-Name", "Applied", "Age"}},
+		"MemberCluster": {"Cluster", "mc", false,
+			[]string{"ACCEPTED", "READY", "REGION", "ZONES", "NODES", "VERSION", "AGE"}},
+		"WorkloadPlacement": {"Namespaced", "wp", false,
+			[]string{"KIND", "WORKLOAD", "REPLICAS", "PLACED", "CLUSTERS", "[POLICY]", "[SEQUENCE]", "AGE"}},
+		"Work": {"Namespaced", "wk", false, []string{"Workload-Kind", "Workload-Name", "Applied", "Age"}},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			crd := definitions(t)[kind]
@@ -153,7 +157,8 @@ func TestDefinitionsAreSmall(t *testing.T) {
 
 // inherited are types of Kubernetes whose descriptions are not ours. Nullable fields, which have their types alone, are
 // too.
-var inherited = []string{".nodeSelectorTerm.", ".requiredNodeSelector", ".preferredNodeSelector", ".tolerations[].", ".taints[]."}
+var inherited = []string{".nodeSelectorTerm.", ".requiredNodeSelector", ".preferredNodeSelector", ".tolerations[].",
+	".taints[]."}
 
 // TestConventions finds properties that kubectl explain would not explain, lists that server-side apply could not merge
 // as meant, rules without a sentence, and numbers and times that an API server takes and Go types do not: one in one
@@ -179,7 +184,8 @@ func checkSchema(t *testing.T, path string, node map[string]any) {
 	if node["type"] == nil && node["x-kubernetes-int-or-string"] == nil && !isQuantity && !isAnything {
 		t.Errorf("%s has no type", path)
 	}
-	if node["type"] == "integer" && node["format"] == nil || node["x-kubernetes-int-or-string"] == true && (node["minimum"] == nil || node["maximum"] == nil) {
+	if node["type"] == "integer" && node["format"] == nil || node["x-kubernetes-int-or-string"] == true &&
+		(node["minimum"] == nil || node["maximum"] == nil) {
 		t.Errorf("%s takes numbers that do not fit its Go type", path)
 	}
 	if node["format"] == "date-time" && node["pattern"] == nil {

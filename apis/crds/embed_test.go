@@ -56,7 +56,8 @@ func TestSize(t *testing.T) {
 
 func TestWithConversion(t *testing.T) {
 	type client = admissionregistrationv1.WebhookClientConfig
-	service := map[string]any{"namespace": "flotilla-system", "name": "flotilla-agent", "path": "/convert", "port": int64(443)}
+	service := map[string]any{"namespace": "flotilla-system", "name": "flotilla-agent", "path": "/convert",
+		"port": int64(443)}
 	for _, row := range []struct {
 		name   string
 		client client
@@ -64,10 +65,12 @@ func TestWithConversion(t *testing.T) {
 	}{
 		{"as it is", client{}, map[string]any{"service": service}},
 		{"a bundle", client{CABundle: []byte("ab")}, map[string]any{"service": service, "caBundle": "YWI="}},
-		{"a URL", client{URL: new("https://a:1/convert"), CABundle: []byte("ab")}, map[string]any{"url": "https://a:1/convert", "caBundle": "YWI="}},
+		{"a URL", client{URL: new("https://a:1/convert"), CABundle: []byte("ab")},
+			map[string]any{"url": "https://a:1/convert", "caBundle": "YWI="}},
 		{"a Service", client{Service: &admissionregistrationv1.ServiceReference{Namespace: "n", Name: "s"}},
 			map[string]any{"service": map[string]any{"namespace": "n", "name": "s", "path": "/convert"}}},
-		{"a Service with all", client{Service: &admissionregistrationv1.ServiceReference{Namespace: "n", Name: "s", Path: new("/p"), Port: new(int32(9443))}},
+		{"a Service with all", client{Service: &admissionregistrationv1.ServiceReference{Namespace: "n", Name: "s",
+			Path: new("/p"), Port: new(int32(9443))}},
 			map[string]any{"service": map[string]any{"namespace": "n", "name": "s", "path": "/p", "port": int64(9443)}}},
 	} {
 		t.Run(row.name, func(t *testing.T) {

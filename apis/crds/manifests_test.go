@@ -156,7 +156,8 @@ func testDefaults(t *testing.T, s *server) {
 	cs := s.get(t, s.make(t, cloneSet, named("defaults"), remove("spec.replicas"), set("spec.scaleStrategy", "{}")))
 	ud := s.get(t, s.make(t, unitedDeployment, named("defaults"), remove("spec.replicas"), remove("spec.topology")))
 	for _, u := range []*unstructured.Unstructured{cs, ud} {
-		if replicas, limit := nested(t, u, "spec.replicas"), nested(t, u, "spec.revisionHistoryLimit"); replicas != 1 || limit != 10 {
+		if replicas, limit := nested(t, u, "spec.replicas"),
+			nested(t, u, "spec.revisionHistoryLimit"); replicas != 1 || limit != 10 {
 			t.Errorf("%s: replicas %d, revisionHistoryLimit %d, want 1 and 10", u.GetKind(), replicas, limit)
 		}
 	}
@@ -174,9 +175,11 @@ func testDefaults(t *testing.T, s *server) {
 	acj := s.get(t, s.make(t, advancedCronJob, named("defaults")))
 	expectFields(t, "AdvancedCronJob", acj.Object, "spec.successfulJobsHistoryLimit", "3")
 	expectFields(t, "AdvancedCronJob", acj.Object, "spec.failedJobsHistoryLimit", "1")
-	expectFields(t, "Case12: v1beta1", cs.Object, "spec.updateStrategy", `{rollingUpdate: {maxSurge: 0, maxUnavailable: 20%, partition: 0, podUpdatePolicy: ReCreate}, type: RollingUpdate}`)
+	expectFields(t, "Case12: v1beta1", cs.Object, "spec.updateStrategy",
+		`{rollingUpdate: {maxSurge: 0, maxUnavailable: 20%, partition: 0, podUpdatePolicy: ReCreate}, type: RollingUpdate}`)
 	expectFields(t, "Case12: v1beta1", ud.Object, "spec.updateStrategy", `{manualUpdate: {}, type: Manual}`)
-	given := s.get(t, s.make(t, cloneSet, named("given"), set("spec.updateStrategy", "{rollingUpdate: {maxSurge: 1, podUpdatePolicy: InPlaceIfPossible}}")))
+	given := s.get(t, s.make(t, cloneSet, named("given"),
+		set("spec.updateStrategy", "{rollingUpdate: {maxSurge: 1, podUpdatePolicy: InPlaceIfPossible}}")))
 	expectFields(t, "Case12: what is given stays", given.Object, "spec.updateStrategy",
 		`{rollingUpdate: {maxSurge: 1, maxUnavailable: 20%, partition: 0, podUpdatePolicy: InPlaceIfPossible}, type: RollingUpdate}`)
 
@@ -189,7 +192,8 @@ func testDefaults(t *testing.T, s *server) {
 		set("spec.persistentVolumeClaimRetentionPolicy", "{}"), set("spec.volumeClaimUpdateStrategy", "{}")))
 	expectFields(t, "StatefulSet", rolled.Object, "spec.updateStrategy",
 		`{type: RollingUpdate, rollingUpdate: {partition: 0, maxUnavailable: 1, podUpdatePolicy: ReCreate, minReadySeconds: 0}}`)
-	expectFields(t, "StatefulSet", rolled.Object, "spec.persistentVolumeClaimRetentionPolicy", `{whenDeleted: Retain, whenScaled: Retain}`)
+	expectFields(t, "StatefulSet", rolled.Object, "spec.persistentVolumeClaimRetentionPolicy",
+		`{whenDeleted: Retain, whenScaled: Retain}`)
 	expectFields(t, "StatefulSet", rolled.Object, "spec.volumeClaimUpdateStrategy", `{type: OnDelete}`)
 
 	child, _, _ := unstructured.NestedMap(ud.Object, "spec", "template", "cloneSetTemplate", "spec")
@@ -217,7 +221,8 @@ func expectFields(t *testing.T, what string, object map[string]any, path, want s
 // testStatus writes a part of a status, and zeros stay.
 func testStatus(t *testing.T, s *server) {
 	for _, u := range []*unstructured.Unstructured{
-		s.make(t, unitedDeployment, named("status")), s.make(t, cloneSet, named("status")), s.make(t, statefulSet, named("status")),
+		s.make(t, unitedDeployment, named("status")), s.make(t, cloneSet, named("status")),
+		s.make(t, statefulSet, named("status")),
 	} {
 		kind := strings.ToLower(u.GetKind()) + "s.apps.kruise.io"
 		s.run(t, "", "patch", kind, "status", "--subresource=status", "--type=merge", "-p",
@@ -239,23 +244,29 @@ func testKubectl(t *testing.T, s *server) {
 		args []string
 		want []string
 	}{
-		{[]string{"get", "clone", "shown"}, []string{"NAME", "DESIRED", "UPDATED", "UPDATED_READY", "UPDATED_AVAILABLE", "READY", "TOTAL", "AGE"}},
-		{[]string{"get", "clone", "shown", "-o", "wide"}, []string{"AGE", "CONTAINERS", "IMAGES", "SELECTOR", "registry.example/web:1"}},
+		{[]string{"get", "clone", "shown"}, []string{"NAME", "DESIRED", "UPDATED", "UPDATED_READY", "UPDATED_AVAILABLE",
+			"READY", "TOTAL", "AGE"}},
+		{[]string{"get", "clone", "shown", "-o", "wide"},
+			[]string{"AGE", "CONTAINERS", "IMAGES", "SELECTOR", "registry.example/web:1"}},
 		{[]string{"get", "asts", "shown"}, []string{"NAME", "DESIRED", "CURRENT", "UPDATED", "READY", "AGE"}},
 		{[]string{"get", "asts", "shown", "-o", "wide"}, []string{"CONTAINERS", "IMAGES", "registry.example/db:1"}},
-		{[]string{"explain", "statefulsets.spec.reserveOrdinals", "--api-version=apps.kruise.io/v1beta1"}, []string{`or ranges "a-b" with`}},
+		{[]string{"explain", "statefulsets.spec.reserveOrdinals", "--api-version=apps.kruise.io/v1beta1"},
+			[]string{`or ranges "a-b" with`}},
 		{[]string{"explain", "statefulsets.spec.updateStrategy.rollingUpdate", "--api-version=apps.kruise.io/v1beta1"},
 			[]string{"partition is the number of pods that stay on the old", "readiness gate InPlaceUpdateReady: new"}},
-		{[]string{"get", "daemon", "shown"}, []string{"NAME", "DESIRED", "CURRENT", "READY", "UP-TO-DATE", "AVAILABLE", "AGE"}},
+		{[]string{"get", "daemon", "shown"}, []string{"NAME", "DESIRED", "CURRENT", "READY", "UP-TO-DATE", "AVAILABLE",
+			"AGE"}},
 		{[]string{"get", "ads", "shown", "-o", "wide"}, []string{"CONTAINERS", "IMAGES", "registry.example/log:1"}},
 		{[]string{"get", "bcj", "shown"}, []string{"NAME", "DESIRED", "ACTIVE", "SUCCEEDED", "FAILED", "AGE"}},
 		{[]string{"get", "acj", "shown"}, []string{"NAME", "SCHEDULE", "TYPE", "LASTSCHEDULETIME", "AGE", "30 2 * * *"}},
-		{[]string{"explain", "broadcastjobs.spec.flotilla.batches"}, []string{"orderBy is a label of nodes", "soak is how long"}},
+		{[]string{"explain", "broadcastjobs.spec.flotilla.batches"},
+			[]string{"orderBy is a label of nodes", "soak is how long"}},
 		{[]string{"explain", "advancedcronjobs.spec.template"}, []string{"jobTemplate", "It cannot change."}},
 		{[]string{"get", "ud", "shown"}, []string{"NAME", "DESIRED", "CURRENT", "UPDATED", "READY", "AGE"}},
 		{[]string{"get", "wp,fp,cfp,mc,wk", "-A"}, []string{"No resources found"}},
 		{[]string{"explain", "clonesets.spec.updateStrategy"}, []string{"rollingUpdate", "type is RollingUpdate", "enum:"}},
-		{[]string{"explain", "clonesets.spec.updateStrategy.rollingUpdate.partition"}, []string{"how many pods stay on the old revision", "rounds up"}},
+		{[]string{"explain", "clonesets.spec.updateStrategy.rollingUpdate.partition"},
+			[]string{"how many pods stay on the old revision", "rounds up"}},
 		{[]string{"explain", "clonesets.spec.template.spec.containers"}, []string{"core/v1 Containers"}},
 		{[]string{"explain", "uniteddeployments.spec.topology.subsets"}, []string{"nodeSelectorTerm", "half rounds up"}},
 		{[]string{"explain", "memberclusters.spec"}, []string{"accepted", "clusterID"}},

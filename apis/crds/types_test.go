@@ -32,11 +32,14 @@ func claim(storage string) string {
 func testTypes(t *testing.T, s *server) {
 	const claims = "spec.volumeClaimTemplates"
 	s.check(t, cloneSet, []rule{
-		{name: "containers as text", edit: set(podSpecPath+".containers", "x"), says: []string{podSpecPath + ".containers", "must be of type array"}},
-		{name: "a container as text", edit: set(podSpecPath+".containers", "[x]"), says: []string{podSpecPath + ".containers[0]", "must be of type object"}},
+		{name: "containers as text", edit: set(podSpecPath+".containers", "x"),
+			says: []string{podSpecPath + ".containers", "must be of type array"}},
+		{name: "a container as text", edit: set(podSpecPath+".containers", "[x]"),
+			says: []string{podSpecPath + ".containers[0]", "must be of type object"}},
 		{name: "a readiness gate 5", edit: set(podSpecPath+".readinessGates", "[{conditionType: 5}]"),
 			says: []string{podSpecPath + ".readinessGates[0].conditionType", "must be of type string"}},
-		{name: "storage lots", edit: set(claims, claim("lots")), says: []string{claims + "[0].spec.resources.requests.storage", "lots", "should match"}},
+		{name: "storage lots", edit: set(claims, claim("lots")),
+			says: []string{claims + "[0].spec.resources.requests.storage", "lots", "should match"}},
 		{name: "storage as a map", edit: set(claims, claim("{}")), says: []string{"requests.storage"}},
 		{name: "storage as a list", edit: set(claims, claim("[]")), says: []string{"requests.storage"}},
 		{name: "storage as a flag", edit: set(claims, claim("true")), says: []string{"requests.storage"}},
@@ -44,7 +47,8 @@ func testTypes(t *testing.T, s *server) {
 		{name: "storage of half an exponent", edit: set(claims, claim("1e1.5")), says: []string{"requests.storage"}},
 		{name: "a claim of yesterday", edit: set(claims, "[{metadata: {name: data, creationTimestamp: yesterday}}]"),
 			says: []string{claims + "[0].metadata.creationTimestamp", "date-time"}},
-		{name: "annotation 5", edit: set("spec.template.metadata.annotations", "{a: 5}"), says: []string{"spec.template.metadata.annotations.a", "must be of type string"}},
+		{name: "annotation 5", edit: set("spec.template.metadata.annotations", "{a: 5}"),
+			says: []string{"spec.template.metadata.annotations.a", "must be of type string"}},
 		{name: "asked to delete every pod", edit: func(u *unstructured.Unstructured) {
 			labels := map[string]any{"app": "web", "apps.kruise.io/specified-delete": "true"}
 			if err := unstructured.SetNestedMap(u.Object, labels, "spec", "template", "metadata", "labels"); err != nil {
@@ -53,15 +57,18 @@ func testTypes(t *testing.T, s *server) {
 		}, says: []string{"spec.template.metadata.labels", "asks to delete every pod of the template: remove it"}},
 	})
 	s.check(t, statefulSet, []rule{
-		{name: "storage lots", edit: set(claims, claim("lots")), says: []string{claims + "[0].spec.resources.requests.storage", "lots", "should match"}},
+		{name: "storage lots", edit: set(claims, claim("lots")),
+			says: []string{claims + "[0].spec.resources.requests.storage", "lots", "should match"}},
 		{name: "storage as a map", edit: set(claims, claim("{}")), says: []string{"requests.storage"}},
 		{name: "storage empty", edit: set(claims, claim(`""`)), says: []string{"requests.storage"}},
-		{name: "negative storage", edit: set(claims, claim("-1")), says: []string{"requests.storage", "greater than or equal to 0"}},
+		{name: "negative storage", edit: set(claims, claim("-1")),
+			says: []string{"requests.storage", "greater than or equal to 0"}},
 		{name: "storage in bytes", edit: set(claims, claim("10737418240"))},
 	})
 	const children = "spec.template.cloneSetTemplate"
 	s.check(t, unitedDeployment, []rule{
-		{name: "label 5", edit: set(children+".metadata.labels.a", "5"), says: []string{children + ".metadata.labels.a", "must be of type string"}},
+		{name: "label 5", edit: set(children+".metadata.labels.a", "5"),
+			says: []string{children + ".metadata.labels.a", "must be of type string"}},
 	})
 }
 

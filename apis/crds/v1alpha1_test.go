@@ -82,28 +82,30 @@ func (c *converter) announce(t *testing.T, s *server) {
 			t.Fatal(err)
 		}
 		var last error
-		err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 4*time.Minute, true, func(ctx context.Context) (bool, error) {
-			last = s.Patch(ctx, crd, client.RawPatch(types.MergePatchType, patch))
-			// A busy API server needs longer than a request may take to check the rules of the largest definition.
-			slow := apierrors.IsTimeout(last) || apierrors.IsServerTimeout(last) || apierrors.IsConflict(last)
-			return !slow, nil
-		})
+		err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 4*time.Minute, true,
+			func(ctx context.Context) (bool, error) {
+				last = s.Patch(ctx, crd, client.RawPatch(types.MergePatchType, patch))
+				// A busy API server needs longer than a request may take to check the rules of the largest definition.
+				slow := apierrors.IsTimeout(last) || apierrors.IsServerTimeout(last) || apierrors.IsConflict(last)
+				return !slow, nil
+			})
 		if err != nil || last != nil {
 			t.Fatalf("name the converter in %s: %v (%v)", crd.GetName(), last, err)
 		}
 	}
-	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
-		for _, manifest := range []string{
-			oldCloneSet, ofV1alpha1(statefulSet), ofV1alpha1(daemonSet), ofV1alpha1(advancedCronJob),
-			ofV1alpha1(unitedDeployment), oldWorkloadSpread,
-		} {
-			if err := s.Create(ctx, parse(t, manifest), client.DryRunAll); err != nil {
-				t.Log(err)
-				return false, nil
+	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 3*time.Minute, true,
+		func(ctx context.Context) (bool, error) {
+			for _, manifest := range []string{
+				oldCloneSet, ofV1alpha1(statefulSet), ofV1alpha1(daemonSet), ofV1alpha1(advancedCronJob),
+				ofV1alpha1(unitedDeployment), oldWorkloadSpread,
+			} {
+				if err := s.Create(ctx, parse(t, manifest), client.DryRunAll); err != nil {
+					t.Log(err)
+					return false, nil
+				}
 			}
-		}
-		return true, nil
-	})
+			return true, nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,18 +165,28 @@ func testV1alpha1Rules(t *testing.T, s *server) {
 	)
 	s.check(t, oldCloneSet, []rule{
 		{name: "as it is", edit: named("old")},
-		{name: "in place", edit: set(strategy, "{type: InPlaceIfPossible, partition: 80%, maxUnavailable: 0, maxSurge: 1, inPlaceUpdateStrategy: {gracePeriodSeconds: 5}}")},
-		{name: "unknown type", edit: set(strategy, "{type: RollingUpdate}"), says: []string{"spec.updateStrategy.type", `"RollingUpdate"`, "ReCreate", "OnDelete"}},
-		{name: "InPlaceOnly and surge", edit: set(strategy, "{type: InPlaceOnly, maxSurge: 1}"), says: []string{"spec.updateStrategy.maxSurge", "does not go with type InPlaceOnly", "remove maxSurge"}},
-		{name: "partition of 101%", edit: set(strategy, "{partition: 101%}"), says: []string{"spec.updateStrategy.partition", "partition is 101%", "from 0% to 100%"}},
-		{name: "0 unavailable, no surge", edit: set(strategy, "{maxUnavailable: 0}"), says: []string{"spec.updateStrategy", "are both 0"}},
+		{name: "in place", edit: set(strategy, "{type: InPlaceIfPossible, partition: 80%, maxUnavailable: 0, maxSurge: 1, "+
+			"inPlaceUpdateStrategy: {gracePeriodSeconds: 5}}")},
+		{name: "unknown type", edit: set(strategy, "{type: RollingUpdate}"),
+			says: []string{"spec.updateStrategy.type", `"RollingUpdate"`, "ReCreate", "OnDelete"}},
+		{name: "InPlaceOnly and surge", edit: set(strategy, "{type: InPlaceOnly, maxSurge: 1}"),
+			says: []string{"spec.updateStrategy.maxSurge", "does not go with type InPlaceOnly", "remove maxSurge"}},
+		{name: "partition of 101%", edit: set(strategy, "{partition: 101%}"),
+			says: []string{"spec.updateStrategy.partition", "partition is 101%", "from 0% to 100%"}},
+		{name: "0 unavailable, no surge", edit: set(strategy, "{maxUnavailable: 0}"),
+			says: []string{"spec.updateStrategy", "are both 0"}},
 	})
 	s.check(t, ofV1alpha1(unitedDeployment), []rule{
 		{name: "the older shape", edit: set(inUnited, "{type: InPlaceIfPossible, partition: 3, maxSurge: 1}")},
-		{name: "both shapes", edit: set(inUnited, "{partition: 3, rollingUpdate: {maxSurge: 1}}"), says: []string{inUnited + ".rollingUpdate", "also beside it", "move all of them into rollingUpdate"}},
-		{name: "a policy as type", edit: set(inUnited, "{type: InPlaceOnly, rollingUpdate: {partition: 1}}"), says: []string{inUnited + ".type", "type is InPlaceOnly", "rollingUpdate.podUpdatePolicy", "make type RollingUpdate"}},
-		{name: "InPlaceOnly and surge", edit: set(inUnited, "{type: InPlaceOnly, maxSurge: 1}"), says: []string{"does not go with type InPlaceOnly"}},
-		{name: "negative partition", edit: set(inUnited, "{partition: -1}"), says: []string{inUnited + ".partition", "partition is -1"}},
+		{name: "both shapes", edit: set(inUnited, "{partition: 3, rollingUpdate: {maxSurge: 1}}"),
+			says: []string{inUnited + ".rollingUpdate", "also beside it", "move all of them into rollingUpdate"}},
+		{name: "a policy as type", edit: set(inUnited, "{type: InPlaceOnly, rollingUpdate: {partition: 1}}"),
+			says: []string{inUnited + ".type", "type is InPlaceOnly", "rollingUpdate.podUpdatePolicy",
+				"make type RollingUpdate"}},
+		{name: "InPlaceOnly and surge", edit: set(inUnited, "{type: InPlaceOnly, maxSurge: 1}"),
+			says: []string{"does not go with type InPlaceOnly"}},
+		{name: "negative partition", edit: set(inUnited, "{partition: -1}"),
+			says: []string{inUnited + ".partition", "partition is -1"}},
 	})
 }
 
@@ -210,13 +222,17 @@ func testV1alpha1Stored(t *testing.T, s *server) {
 
 	// Case 12: the published defaults of v1alpha1 stand in the object, in both versions, and the template stays as it was.
 	s.make(t, oldCloneSet, named("defaults"))
-	expectFields(t, "Case12", get("v1alpha1", "CloneSet", "defaults").Object, "spec.updateStrategy", "{type: ReCreate, partition: 0, maxUnavailable: 20%, maxSurge: 0}")
+	expectFields(t, "Case12", get("v1alpha1", "CloneSet", "defaults").Object, "spec.updateStrategy",
+		"{type: ReCreate, partition: 0, maxUnavailable: 20%, maxSurge: 0}")
 	expectFields(t, "Case12", get("v1beta1", "CloneSet", "defaults").Object, "spec.updateStrategy",
 		"{type: RollingUpdate, rollingUpdate: {partition: 0, maxUnavailable: 20%, maxSurge: 0, podUpdatePolicy: ReCreate}}")
-	expectFields(t, "Case12", get("v1alpha1", "CloneSet", "defaults").Object, "spec.template.spec", "{containers: [{name: web, image: i}]}")
+	expectFields(t, "Case12", get("v1alpha1", "CloneSet", "defaults").Object, "spec.template.spec",
+		"{containers: [{name: web, image: i}]}")
 	s.make(t, oldCloneSet, named("deleted"), set("spec.updateStrategy", "{type: OnDelete}"))
-	expectFields(t, "Case12", get("v1alpha1", "CloneSet", "deleted").Object, "spec.updateStrategy", "{type: OnDelete, partition: 0, maxUnavailable: 20%, maxSurge: 0}")
-	s.make(t, ofV1alpha1(unitedDeployment), named("defaults"), remove("spec.replicas"), remove("spec.topology"), remove("spec.updateStrategy"))
+	expectFields(t, "Case12", get("v1alpha1", "CloneSet", "deleted").Object, "spec.updateStrategy",
+		"{type: OnDelete, partition: 0, maxUnavailable: 20%, maxSurge: 0}")
+	s.make(t, ofV1alpha1(unitedDeployment), named("defaults"), remove("spec.replicas"), remove("spec.topology"),
+		remove("spec.updateStrategy"))
 	for _, version := range []string{"v1alpha1", "v1beta1"} {
 		ud := get(version, "UnitedDeployment", "defaults")
 		expectFields(t, "Case12", ud.Object, "spec.updateStrategy", "{type: Manual, manualUpdate: {}}")
@@ -225,7 +241,8 @@ func testV1alpha1Stored(t *testing.T, s *server) {
 	}
 
 	// v1alpha1 reuses claims unless it is told not to, v1beta1 the reverse.
-	s.make(t, cloneSet, named("down"), set("spec.updateStrategy", "{type: OnDelete, rollingUpdate: {podUpdatePolicy: InPlaceOnly}}"))
+	s.make(t, cloneSet, named("down"), set("spec.updateStrategy",
+		"{type: OnDelete, rollingUpdate: {podUpdatePolicy: InPlaceOnly}}"))
 	shown := get("v1alpha1", "CloneSet", "down")
 	expect(shown, "spec.updateStrategy.type", "OnDelete")
 	expect(shown, "spec.scaleStrategy.disablePVCReuse", "true")
@@ -258,7 +275,8 @@ func testV1alpha1Stored(t *testing.T, s *server) {
 	expectFields(t, "StatefulSet", get("v1beta1", "StatefulSet", "down").Object, "spec.reserveOrdinals", `[1, "3-4"]`)
 	expect(get("v1beta1", "StatefulSet", "down"), "spec.replicas", "7")
 
-	s.make(t, ofV1alpha1(daemonSet), named("up"), set("spec.updateStrategy", "{rollingUpdate: {rollingUpdateType: Surging, maxSurge: 1}}"),
+	s.make(t, ofV1alpha1(daemonSet), named("up"), set("spec.updateStrategy",
+		"{rollingUpdate: {rollingUpdateType: Surging, maxSurge: 1}}"),
 		annotated("daemonset.kruise.io/progressive-create-pod", "true"))
 	expectFields(t, "DaemonSet", get("v1beta1", "DaemonSet", "up").Object, "spec.updateStrategy",
 		`{type: RollingUpdate, rollingUpdate: {rollingUpdateType: Standard, maxSurge: 1, partition: 0}}`)
@@ -270,12 +288,14 @@ func testV1alpha1Stored(t *testing.T, s *server) {
 	s.make(t, ofV1alpha1(unitedDeployment), named("up"),
 		set("spec.template.cloneSetTemplate.spec.updateStrategy", "{type: InPlaceIfPossible, partition: 3}"))
 	expect(get("v1beta1", "UnitedDeployment", "up"), "spec.template.cloneSetTemplate.spec.updateStrategy.rollingUpdate.podUpdatePolicy", "InPlaceIfPossible")
-	expect(get("v1alpha1", "UnitedDeployment", "up"), "spec.template.cloneSetTemplate.spec.updateStrategy.type", "InPlaceIfPossible")
+	expect(get("v1alpha1", "UnitedDeployment", "up"), "spec.template.cloneSetTemplate.spec.updateStrategy.type",
+		"InPlaceIfPossible")
 
 	s.make(t, workloadSpread, named("down"))
 	expect(get("v1alpha1", "WorkloadSpread", "down"), "spec.scheduleStrategy", "null")
 	subsets, _, _ := unstructured.NestedSlice(get("v1alpha1", "WorkloadSpread", "down").Object, "spec", "subsets")
-	if first, _ := subsets[0].(map[string]any); first["requiredNodeSelectorTerm"] == nil || first["preferredNodeSelectorTerms"] == nil {
+	if first, _ := subsets[0].(map[string]any); first["requiredNodeSelectorTerm"] == nil ||
+		first["preferredNodeSelectorTerms"] == nil {
 		t.Errorf("v1alpha1: subset %v, want requiredNodeSelectorTerm and preferredNodeSelectorTerms", first)
 	}
 }
@@ -291,9 +311,11 @@ func testV1alpha1Kubectl(t *testing.T, s *server) {
 		{"get clonesets.v1alpha1.apps.kruise.io shown", []string{"NAME", "DESIRED", "UPDATED_AVAILABLE", "AGE", "shown"}},
 		{"get workloadspreads.v1alpha1.apps.kruise.io", []string{"NAME", "WORKLOADNAME", "WORKLOADKIND", "ADAPTIVE", "AGE"}},
 		{"get ws adaptive -o wide", []string{"Deployment", "STRATEGY", "Adaptive"}},
-		{"explain clonesets.spec.updateStrategy --api-version=apps.kruise.io/v1alpha1", []string{"maxUnavailable", "type is ReCreate"}},
+		{"explain clonesets.spec.updateStrategy --api-version=apps.kruise.io/v1alpha1",
+			[]string{"maxUnavailable", "type is ReCreate"}},
 		{"explain workloadspreads.spec.subsets", []string{"requiredNodeSelector", "maxReplicas is the most pods"}},
-		{"explain statefulsets.spec.updateStrategy --api-version=apps.kruise.io/v1alpha1", []string{"rollingUpdate", "type: see v1beta1"}},
+		{"explain statefulsets.spec.updateStrategy --api-version=apps.kruise.io/v1alpha1",
+			[]string{"rollingUpdate", "type: see v1beta1"}},
 		{"explain daemonsets.spec.updateStrategy.rollingUpdate --api-version=apps.kruise.io/v1alpha1",
 			[]string{"maxSurge", "Surging is an old word"}},
 		{"scale clonesets.v1alpha1.apps.kruise.io/shown --replicas=3", []string{"scaled"}},

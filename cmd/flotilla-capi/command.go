@@ -80,13 +80,15 @@ func command() *cobra.Command {
 		&f.hubCA,
 		"hub-ca-file",
 		"",
-		"file with the certificates that the hub is known by there, or \"system\" for the authorities of the members' machines (default: those of the kubeconfig)",
+		"file with the certificates that the hub is known by there, or \"system\" for the authorities of the members' "+
+			"machines (default: those of the kubeconfig)",
 	)
 	s.DurationVar(
 		&f.options.DrainTimeout,
 		"drain-timeout",
 		enough,
-		"how long a Cluster that is deleted waits at most until its workloads run elsewhere; the annotation topology.flotilla.dev/drain-timeout of a Cluster goes before it",
+		"how long a Cluster that is deleted waits at most until its workloads run elsewhere; the annotation "+
+			"topology.flotilla.dev/drain-timeout of a Cluster goes before it",
 	)
 	s.StringVar(&f.options.MetricsBindAddress, "metrics-bind-address", ":8080", "address of /metrics, \"0\" for none")
 	s.StringVar(
@@ -117,7 +119,8 @@ func (f *flags) run(ctx context.Context) error {
 	klog.SetLogger(f.options.Logger)
 	if f.manifests == "" {
 		return errors.New(
-			"--agent-manifests is needed: write what helm template flotilla-agent charts/flotilla-agent --namespace flotilla-system prints to a file, and name it",
+			"--agent-manifests is needed: write what helm template flotilla-agent charts/flotilla-agent --namespace " +
+				"flotilla-system prints to a file, and name it",
 		)
 	}
 	if f.options.DrainTimeout < 0 {
@@ -163,7 +166,8 @@ func (f *flags) address(cfg *rest.Config) error {
 	if f.options.HubServer == "" {
 		if host := os.Getenv("KUBERNETES_SERVICE_HOST"); host != "" && strings.Contains(cfg.Host, host) {
 			return fmt.Errorf(
-				"the hub is known as %s here, which members do not reach: name the URL of its API server as they do, with --hub-server",
+				"the hub is known as %s here, which members do not reach: name the URL of its API server as they do, with "+
+					"--hub-server",
 				cfg.Host,
 			)
 		}
@@ -202,7 +206,8 @@ func checkServed(cfg *rest.Config) error {
 	_, err = asked.ServerResourcesForGroupVersion(clusterv1.GroupVersion.String())
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf(
-			"the API server at %s serves no %s: install Cluster API 1.11 or newer there, or name the cluster that has it with --management-kubeconfig",
+			"the API server at %s serves no %s: install Cluster API 1.11 or newer there, or name the cluster that has it with "+
+				"--management-kubeconfig",
 			cfg.Host,
 			clusterv1.GroupVersion,
 		)

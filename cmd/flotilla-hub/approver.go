@@ -64,7 +64,8 @@ func (f *flags) approve(ctx context.Context) error {
 	}
 	mgr, err := registration.NewManager(cfg, registration.Options{
 		MetricsBindAddress: f.options.MetricsBindAddress, HealthProbeBindAddress: f.options.HealthProbeBindAddress,
-		LeaderElection: f.options.LeaderElection, LeaderElectionNamespace: f.options.LeaderElectionNamespace, Logger: f.options.Logger, Clock: clocks.New(),
+		LeaderElection: f.options.LeaderElection, LeaderElectionNamespace: f.options.LeaderElectionNamespace,
+		Logger: f.options.Logger, Clock: clocks.New(),
 	})
 	if err != nil {
 		return err

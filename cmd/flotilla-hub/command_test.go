@@ -29,10 +29,12 @@ func TestBadStart(t *testing.T) {
 		args []string
 		says []string
 	}{
-		{"a webhook URL without a server", []string{"--webhook-bind-address=0", "--webhook-url=https://hub"}, []string{"--webhook-url https://hub", "--webhook-bind-address"}},
+		{"a webhook URL without a server", []string{"--webhook-bind-address=0", "--webhook-url=https://hub"},
+			[]string{"--webhook-url https://hub", "--webhook-bind-address"}},
 		{"an unknown level", []string{"--log-level=loud"}, []string{"loud", "debug, info, error"}},
 		{"an unknown format", []string{"--log-format=xml"}, []string{"xml", "text nor json"}},
-		{"a kubeconfig that is not there, told in JSON", []string{"--log-format=json", "--kubeconfig=" + empty + "/none"}, []string{"--kubeconfig", "no such file"}},
+		{"a kubeconfig that is not there, told in JSON", []string{"--log-format=json", "--kubeconfig=" + empty + "/none"},
+			[]string{"--kubeconfig", "no such file"}},
 		{"an argument", []string{"run"}, []string{`"run"`}},
 	}
 	for _, tt := range tests {

@@ -88,13 +88,16 @@ func command() *cobra.Command {
 		(*string)(&f.options.Inventory),
 		"inventory",
 		string(hub.InventoryAgent),
-		"where members come from: agent, clusters that join by flotilla-agent; or karmada, the Clusters of the Karmada whose API server this is",
+		"where members come from: agent, clusters that join by flotilla-agent; or karmada, the Clusters of the Karmada "+
+			"whose API server this is",
 	)
 	s.BoolVar(
 		&f.runs,
 		"hub-runs-workloads",
 		true,
-		"controllers of the hub's own cluster run the workloads of apps/v1 and batch/v1 that stand there, as in every whole cluster; false: it is an API server without them, and members get copies. On a whole cluster false makes each pod run twice",
+		"controllers of the hub's own cluster run the workloads of apps/v1 and batch/v1 that stand there, as in every "+
+			"whole cluster; false: it is an API server without them, and members get copies. On a whole cluster false makes "+
+			"each pod run twice",
 	)
 	s.StringVar(
 		&f.options.ClusterProfiles,

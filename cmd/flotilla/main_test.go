@@ -74,7 +74,8 @@ func TestVersion(t *testing.T) {
 
 // TestCompletionScripts holds that each shell gets a script, under the name of the program and as a plugin of kubectl.
 func TestCompletionScripts(t *testing.T) {
-	for shell, want := range map[string]string{"bash": "__start_flotilla flotilla", "zsh": "#compdef flotilla", "fish": "complete -c flotilla", "powershell": "-CommandName 'flotilla'"} {
+	for shell, want := range map[string]string{"bash": "__start_flotilla flotilla", "zsh": "#compdef flotilla",
+		"fish": "complete -c flotilla", "powershell": "-CommandName 'flotilla'"} {
 		out := &strings.Builder{}
 		command := newCommand(out)
 		command.SetArgs([]string{"completion", shell})
@@ -91,7 +92,8 @@ func TestCompleter(t *testing.T) {
 		args   []string
 		want   string
 	}{
-		{"/usr/bin/kubectl_complete-flotilla", []string{"rollout", "st"}, "status\tSay how far a rollout is, or wait for its end\n:4\n"},
+		{"/usr/bin/kubectl_complete-flotilla", []string{"rollout", "st"},
+			"status\tSay how far a rollout is, or wait for its end\n:4\n"},
 		{"kubectl_complete-flotilla.exe", []string{"tree", "-o", ""}, "text\njson\nyaml\n:4\n"},
 		{"kubectl-flotilla", []string{"__complete", "tree", "-o", ""}, "text\njson\nyaml\n:4\n"},
 	} {
@@ -146,7 +148,8 @@ func TestHelp(t *testing.T) {
 		return out.String()
 	}
 	help := say("why", "--help")
-	for _, want := range []string{"-C, --member", "--context", "--kubeconfig", "-n, --namespace", "Also kubectl's flags for a connection", "--as-user-extra"} {
+	for _, want := range []string{"-C, --member", "--context", "--kubeconfig", "-n, --namespace",
+		"Also kubectl's flags for a connection", "--as-user-extra"} {
 		if !strings.Contains(help, want) {
 			t.Errorf("the help of why lacks %q:\n%s", want, help)
 		}

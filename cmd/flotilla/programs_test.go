@@ -31,7 +31,8 @@ func TestTwoMakesAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 2 {
 		wg.Go(func() {
-			command := exec.CommandContext(t.Context(), "make", "-C", filepath.Join("..", ".."), "programs", "BIN="+bin, "BUILD="+stub)
+			command := exec.CommandContext(t.Context(), "make", "-C", filepath.Join("..", ".."), "programs", "BIN="+bin,
+				"BUILD="+stub)
 			command.Env = append(os.Environ(), "MEET="+meet)
 			if out, err := command.CombinedOutput(); err != nil {
 				t.Errorf("make programs: %v\n%s", err, out)

@@ -286,7 +286,8 @@ func TestRules(t *testing.T) {
 			[]string{module + "topology/division", module + "hub/kinds"}}, 0},
 		{"a decision with a client", pkg{"hub/decision", []string{"sigs.k8s.io/controller-runtime/pkg/client"}}, 1},
 		{"a kind of the hub on a controller", pkg{"hub/kinds", []string{module + "hub/delivery"}}, 1},
-		{"a kind of the hub on the pure part of history", pkg{"hub/kinds", []string{module + "member-agent/kernel/history"}}, 0},
+		{"a kind of the hub on the pure part of history", pkg{"hub/kinds", []string{module + "member-agent/kernel/history"}},
+			0},
 		{"a kind of the hub on its store", pkg{"hub/kinds", []string{module + "hub/store"}}, 1},
 		{"the room of members with a clock", pkg{"hub/capacity", []string{"k8s.io/utils/clock"}}, 1},
 		{"the frame of workloads on the kernel", pkg{"member-agent/workload",
@@ -351,7 +352,8 @@ func TestKindsAreNamedByKindsAlone(t *testing.T) {
 	kind := regexp.MustCompile(`\b(CloneSet|UnitedDeployment)\b`)
 	named := []string{"member-agent/setup.go", "member-agent/workloads", "member-agent/kernel/simulator"}
 	walk(t, func(file string, entry fs.DirEntry) {
-		if entry.IsDir() || !under(file, "member-agent") || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") ||
+		if entry.IsDir() || !under(file, "member-agent") || !strings.HasSuffix(file, ".go") ||
+			strings.HasSuffix(file, "_test.go") ||
 			slices.ContainsFunc(named, func(folder string) bool { return under(file, folder) }) {
 			return
 		}

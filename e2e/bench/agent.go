@@ -53,7 +53,8 @@ func (a *agent) run(ctx context.Context) error {
 		return err
 	}
 	manager := credential.New(credential.Config{
-		Member: a.member.client, Namespace: topologyv1alpha1.SystemNamespace, JoinSecret: topologyv1alpha1.JoinSecret, ClusterID: a.member.id(),
+		Member: a.member.client, Namespace: topologyv1alpha1.SystemNamespace, JoinSecret: topologyv1alpha1.JoinSecret,
+		ClusterID: a.member.id(),
 		UserAgent: fleet.AgentProgram, Clock: clock.RealClock{}, Log: logr.Discard(),
 	})
 	config := manager.RESTConfig(join)
@@ -62,7 +63,8 @@ func (a *agent) run(ctx context.Context) error {
 	made, err := link.New(link.Config{
 		Hub: hub, ClusterName: a.name, AgentVersion: "bench", Clock: clock.RealClock{}, Log: logr.Discard(),
 		Copies: copies.New(copies.Options{
-			Writer: a.member.client, Reader: a.member.client, Namespace: topologyv1alpha1.SystemNamespace, ClusterName: a.name, Log: logr.Discard(),
+			Writer: a.member.client, Reader: a.member.client, Namespace: topologyv1alpha1.SystemNamespace, ClusterName: a.name,
+			Log: logr.Discard(),
 		}),
 	}, a.member)
 	if err != nil {
@@ -167,7 +169,8 @@ func (p *pretended) equip(ctx context.Context, join *credential.Join) error {
 	}
 	// An API server moves the texts of a Secret to its data; the client of pretended members does not.
 	secret := &corev1.Secret{}
-	if err := p.client.Get(ctx, types.NamespacedName{Namespace: topologyv1alpha1.SystemNamespace, Name: topologyv1alpha1.JoinSecret}, secret); err != nil {
+	if err := p.client.Get(ctx, types.NamespacedName{Namespace: topologyv1alpha1.SystemNamespace,
+		Name: topologyv1alpha1.JoinSecret}, secret); err != nil {
 		return err
 	}
 	secret.Data = map[string][]byte{}

@@ -313,7 +313,8 @@ func (d *delivery) percentiles(title string, times, floor []float64) {
 		if floor == nil {
 			d.report.add(deliverySectionName, name, "ms", percentile(times, p))
 		} else {
-			d.report.addWithFloor(deliverySectionName, name, "ms", percentile(times, p), "bare client in the members", percentile(floor, p))
+			d.report.addWithFloor(deliverySectionName, name, "ms", percentile(times, p), "bare client in the members",
+				percentile(floor, p))
 		}
 	}
 }

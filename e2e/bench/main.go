@@ -13,10 +13,10 @@
 // by size), members (a hub with up to a thousand members, whose agents are simulated in this process), agents (a
 // hundred agents with their real credentials and links, in pretended members of this process, which join, and come back
 // after an outage), tree (flotilla tree of 10 000 pods on such a hub), global (a rollout over three members with one
-// limit, against the same one in one cluster) and statefulset (hundreds of pods with identities, against StatefulSets of
-// apps/v1 and a CloneSet). The bare client says what API server, scheduler and simulated kubelets
-// allow at best. No figure makes it fail; a phase that does not end within its deadline does, and prints what it saw.
-// The deadline is that of 500 pods, and more for more.
+// limit, against the same one in one cluster) and statefulset (hundreds of pods with identities, against StatefulSets
+// of apps/v1 and a CloneSet). The bare client says what API server, scheduler and simulated kubelets allow at best. No
+// figure makes it fail; a phase that does not end within its deadline does, and prints what it saw. The deadline is
+// that of 500 pods, and more for more.
 package main
 
 import (

@@ -196,7 +196,8 @@ func (s *simulation) renew(ctx context.Context) error {
 				return err
 			}
 			// The namespace is made by the hub once it has seen the member; a Lease that cannot be renewed now is the next time.
-			if err := s.hub.Patch(ctx, lease.DeepCopy(), client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) == nil && err != nil {
+			if err := s.hub.Patch(ctx, lease.DeepCopy(), client.RawPatch(types.MergePatchType,
+				patch)); client.IgnoreNotFound(err) == nil && err != nil {
 				_ = s.hub.Create(ctx, lease)
 			}
 			return nil

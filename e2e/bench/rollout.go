@@ -90,7 +90,8 @@ func inOneCluster(ctx context.Context, b *bench, pods int, do func(ctx context.C
 	const perNode, zones = 1000, 2 // fleet's default number of pods
 	f, err := fleet.Start(ctx, fleet.Config{
 		Bin: b.bin, NoHub: true, Audit: true, Progress: b.step,
-		Members: []fleet.ClusterSpec{{Name: "east", Nodes: fleet.Nodes("east", "eu", []string{"a", "b"}, max(5, 2*pods/perNode/zones+1))}},
+		Members: []fleet.ClusterSpec{{Name: "east", Nodes: fleet.Nodes("east", "eu", []string{"a", "b"},
+			max(5, 2*pods/perNode/zones+1))}},
 	})
 	if err != nil {
 		return err
@@ -256,17 +257,20 @@ func (r *rollout) cloneSetPhases(ctx context.Context) error {
 func (r *rollout) compare(phase string, took measured) {
 	title := fmt.Sprintf("CloneSet of %d, %s", r.pods, phase)
 	for _, f := range r.floors {
-		r.report.addWithFloor(rolloutSectionName, title, "s", took.seconds, f.kind.name+", "+deploymentPhase(phase), f.phases[phase].seconds)
+		r.report.addWithFloor(rolloutSectionName, title, "s", took.seconds, f.kind.name+", "+deploymentPhase(phase),
+			f.phases[phase].seconds)
 	}
 	if bare, known := r.bare[phase]; known {
 		r.report.addWithFloor(rolloutSectionName, title, "s", took.seconds, "bare client, pods "+bareVerb(phase), bare)
 	}
 	if bare, known := r.bareGated[phase]; known {
-		r.report.addWithFloor(rolloutSectionName, title, "s", took.seconds, "bare client, pods with the readiness gate Ready", bare)
+		r.report.addWithFloor(rolloutSectionName, title, "s", took.seconds, "bare client, pods with the readiness gate Ready",
+			bare)
 	}
 	for _, f := range r.floors {
 		r.report.addWithFloor(controllerCPU, title, "ms", r.perPod(took.cpu[fleet.AgentProgram]),
-			controllerManager+" for the "+f.kind.name+", "+deploymentPhase(phase), r.perPod(f.phases[phase].cpu[controllerManager]))
+			controllerManager+" for the "+f.kind.name+", "+deploymentPhase(phase),
+			r.perPod(f.phases[phase].cpu[controllerManager]))
 	}
 }
 
@@ -283,7 +287,8 @@ func (r *rollout) memory() error {
 		return err
 	}
 	const base, perPod = 60, 8.0 / 1024 // MiB
-	r.report.addWithFloor("rollout, memory", fmt.Sprintf("agent with %d pods after all of them were updated twice", r.pods), "MiB",
+	r.report.addWithFloor("rollout, memory", fmt.Sprintf("agent with %d pods after all of them were updated twice",
+		r.pods), "MiB",
 		now[fleet.AgentProgram].rss, "aim: 60 MiB + 8 KiB per pod", base+perPod*float64(r.pods))
 	return nil
 }
@@ -310,7 +315,8 @@ func (r *rollout) start(ctx context.Context, k kind, name string) error {
 
 // phase changes the workload's spec and waits until its status says that all is done. It returns the seconds of that,
 // and reports what the controllers used until no deleted pod is left, so that one phase leaves nothing to the next.
-func (r *rollout) phase(ctx context.Context, k kind, name, phase string, spec map[string]any, pods int) (measured, error) {
+func (r *rollout) phase(ctx context.Context, k kind, name, phase string, spec map[string]any, pods int) (measured,
+	error) {
 	shown := phase
 	if k.anew {
 		shown = deploymentPhase(phase)
@@ -435,7 +441,9 @@ func (r *rollout) quiet(ctx context.Context, name, phase string, pods int) error
 		}
 		return len(there) == pods
 	})
-	return explain(err, func() string { return fmt.Sprintf("%d pods with those being deleted, want %d", len(there), pods) })
+	return explain(err, func() string {
+		return fmt.Sprintf("%d pods with those being deleted, want %d", len(there), pods)
+	})
 }
 
 // podsOf returns the pods of the workload by name, after it checked that they are as the newest template says.
@@ -453,32 +461,6 @@ func (r *rollout) podsOf(ctx context.Context, name string) (map[string]*corev1.P
 		pods[pod.Name] = pod
 	}
 	return pods, nil
-}
-
-func samePods(before, after map[string]*corev1.Pod) error {
-	for name, pod := range before {
-		if after[name] == nil || after[name].UID != pod.UID {
-			return fmt.Errorf("pod %s is gone, it was to be updated in place", name)
-		}
-	}
-	return nil
-}
-
-func otherPods(before, after map[string]*corev1.Pod) error {
-	for name, pod := range before {
-		if after[name] != nil && after[name].UID == pod.UID {
-			return fmt.Errorf("pod %s is still there, it was to be replaced", name)
-		}
-	}
-	return nil
-}
-
-func podReady(pod *corev1.Pod) bool { return conditionTrue(pod, corev1.PodReady) }
-
-func conditionTrue(pod *corev1.Pod, condition corev1.PodConditionType) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == condition && c.Status == corev1.ConditionTrue
-	})
 }
 
 // step shows the steps of a fleet to those who asked for more.

@@ -88,7 +88,8 @@ func (d *delivery) isolated(ctx context.Context) error {
 		case <-time.After(pause):
 		}
 		pod := pods.Items[i].Name
-		if _, err := member.core.CoreV1().Pods(namespace).Patch(ctx, pod, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+		if _, err := member.core.CoreV1().Pods(namespace).Patch(ctx, pod, types.StrategicMergePatchType, patch,
+			metav1.PatchOptions{}, "status"); err != nil {
 			return fmt.Errorf("make pod %s of %s ready: %w", pod, member.cluster.Name, err)
 		}
 		ready := sawReady(int32(i) + 1)

@@ -70,7 +70,8 @@ func timeline(marks []mark, events []audit.Event) string {
 	table := tabwriter.NewWriter(&out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(
 		table,
-		"s\tphase\topen\tReady\thub CPU %\tMiB\tapprover %\tMiB\tAPI server %\tMiB\tetcd %\tagents: create\tpatch\tget\tlist\twatch\tdelete\tsent\thub, approver: read\twrite\trefused",
+		"s\tphase\topen\tReady\thub CPU %\tMiB\tapprover %\tMiB\tAPI server %\tMiB\tetcd %\tagents: "+
+			"create\tpatch\tget\tlist\twatch\tdelete\tsent\thub, approver: read\twrite\trefused",
 	)
 	for i := 1; i < len(marks); i++ {
 		a, b := marks[i-1], marks[i]

@@ -41,13 +41,16 @@ func planSection(ctx context.Context, b *bench) error {
 		)
 	}
 	members.WriteString(
-		"apiVersion: topology.flotilla.dev/v1alpha1\nkind: ClusterFederationPolicy\nmetadata: {name: everywhere}\nspec: {workloads: [{kind: CloneSet}]}\n",
+		"apiVersion: topology.flotilla.dev/v1alpha1\nkind: ClusterFederationPolicy\nmetadata: {name: everywhere}\nspec: " +
+			"{workloads: [{kind: CloneSet}]}\n",
 	)
 	for i := range planned {
 		fmt.Fprintf(
 			&workloads,
-			"apiVersion: apps.kruise.io/v1beta1\nkind: CloneSet\nmetadata: {name: web-%d, namespace: bench}\nspec:\n  replicas: %d\n  selector: {matchLabels: {app: web-%[1]d}}\n"+
-				"  template:\n    metadata: {labels: {app: web-%[1]d}}\n    spec: {containers: [{name: main, image: web:1}]}\n---\n",
+			"apiVersion: apps.kruise.io/v1beta1\nkind: CloneSet\nmetadata: {name: web-%d, namespace: bench}\nspec:\n  "+
+				"replicas: %d\n  selector: {matchLabels: {app: web-%[1]d}}\n"+
+				"  template:\n    metadata: {labels: {app: web-%[1]d}}\n    spec: {containers: [{name: main, image: "+
+				"web:1}]}\n---\n",
 			i,
 			10+i%90,
 		)

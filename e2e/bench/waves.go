@@ -87,7 +87,8 @@ func (d *delivery) create(ctx context.Context, phase string, names []string) (ti
 	}
 	var t times
 	var last time.Time
-	if t.object, last, err = d.wait(ctx, phase+": member objects", sent, d.inMembers(namespace, names, sawObject)); err != nil {
+	if t.object, last, err = d.wait(ctx, phase+": member objects", sent,
+		d.inMembers(namespace, names, sawObject)); err != nil {
 		return times{}, err
 	}
 	t.took = seconds(last.Sub(began))
@@ -161,9 +162,10 @@ func (d *delivery) floor(ctx context.Context) (floors, error) {
 	}); err != nil {
 		return floors{}, err
 	}
-	if f.update, err = d.directly(ctx, names, sawImage(image(2)), func(ctx context.Context, member *connection, name string) error {
-		return member.Patch(ctx, build(direct, name, 0, ""), patch)
-	}); err != nil {
+	if f.update, err = d.directly(ctx, names, sawImage(image(2)),
+		func(ctx context.Context, member *connection, name string) error {
+			return member.Patch(ctx, build(direct, name, 0, ""), patch)
+		}); err != nil {
 		return floors{}, err
 	}
 	_, err = d.directly(ctx, names, sawGone, func(ctx context.Context, member *connection, name string) error {

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -159,4 +160,30 @@ func imagePatch(image string) map[string]any {
 
 func policyPatch(policy appsv1beta1.PodUpdatePolicyType) map[string]any {
 	return map[string]any{"updateStrategy": map[string]any{"rollingUpdate": map[string]any{"podUpdatePolicy": policy}}}
+}
+
+func samePods(before, after map[string]*corev1.Pod) error {
+	for name, pod := range before {
+		if after[name] == nil || after[name].UID != pod.UID {
+			return fmt.Errorf("pod %s is gone, it was to be updated in place", name)
+		}
+	}
+	return nil
+}
+
+func otherPods(before, after map[string]*corev1.Pod) error {
+	for name, pod := range before {
+		if after[name] != nil && after[name].UID == pod.UID {
+			return fmt.Errorf("pod %s is still there, it was to be replaced", name)
+		}
+	}
+	return nil
+}
+
+func podReady(pod *corev1.Pod) bool { return conditionTrue(pod, corev1.PodReady) }
+
+func conditionTrue(pod *corev1.Pod, condition corev1.PodConditionType) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == condition && c.Status == corev1.ConditionTrue
+	})
 }

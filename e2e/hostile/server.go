@@ -122,7 +122,8 @@ func (s *site) prepare(ctx context.Context) error {
 		ObjectMeta: metav1.ObjectMeta{Name: "lone"},
 		Spec:       topology.MemberClusterSpec{Accepted: true, ClusterID: "id-lone"},
 	}
-	for _, o := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{topology.LabelFederated: "true"}}}, member} {
+	for _, o := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace,
+		Labels: map[string]string{topology.LabelFederated: "true"}}}, member} {
 		if err := s.admin.Create(ctx, o); err != nil {
 			return fmt.Errorf("create %T: %w", o, err)
 		}
@@ -368,7 +369,8 @@ func (s *site) panics(ctx context.Context) (float64, error) {
 // works wants a well-meant workload in a namespace of its own to be placed.
 func (s *site) works(ctx context.Context) error {
 	const quiet = "quiet"
-	if err := s.admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: quiet, Labels: map[string]string{topology.LabelFederated: "true"}}}); err != nil {
+	if err := s.admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: quiet,
+		Labels: map[string]string{topology.LabelFederated: "true"}}}); err != nil {
 		return fmt.Errorf("create namespace %s: %w", quiet, err)
 	}
 	policy := &topology.FederationPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: quiet, Name: "lone"}}

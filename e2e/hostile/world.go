@@ -275,7 +275,8 @@ func (w *world) decide(ctx context.Context) error {
 			_, _ = delivery.Render(w.kinds[key.GroupKind()], outcome.Object, cells, nil)
 		}
 		reported := &work.Work{}
-		if err := w.stands.Get(ctx, client.ObjectKey{Namespace: wire.MemberNamespace("east"), Name: "shop.api.cloneset"}, reported); err != nil {
+		if err := w.stands.Get(ctx, client.ObjectKey{Namespace: wire.MemberNamespace("east"), Name: "shop.api.cloneset"},
+			reported); err != nil {
 			return err
 		}
 		sum := aggregate.Summarise(
@@ -327,7 +328,9 @@ func (w *world) member(o client.Object) {
 		}
 		live := &unstructured.Unstructured{Object: tree}
 		_ = apply.Decide(apply.Facts{Order: order, Live: live, Now: w.now})
-		_, _ = memberagent.Reporting(memberagent.Kinds()).Build(o.Status, apply.Outcome{HubID: order.HubID}, live, metav1.NewTime(w.now)) // an error is told
+		// an error is told
+		_, _ = memberagent.Reporting(memberagent.Kinds()).Build(o.Status, apply.Outcome{HubID: order.HubID}, live,
+			metav1.NewTime(w.now))
 	case *apps.WorkloadSpread:
 		if spread.Validate(o) != nil {
 			return // told in its conditions

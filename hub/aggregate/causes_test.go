@@ -53,15 +53,18 @@ func TestWhatMembersTell(t *testing.T) {
 	}{
 		{"pods of a member wait for a hook", func(t *testing.T, f *Facts) {
 			f.Works["east"] = report(5, 0, 0)
-			says(t, f.Works["east"], apps.ConditionReady, "False", "WaitingForHook", "pod web-a waits: lifecycle.preNormal: label a=b is not on the pod yet")
+			says(t, f.Works["east"], apps.ConditionReady, "False", "WaitingForHook",
+				"pod web-a waits: lifecycle.preNormal: label a=b is not on the pod yet")
 		}, map[string]string{
-			"Ready": "False WaitingForHook: east: pod web-a waits: lifecycle.preNormal: label a=b is not on the pod yet", "Stalled": "False NotStalled",
+			"Ready":   "False WaitingForHook: east: pod web-a waits: lifecycle.preNormal: label a=b is not on the pod yet",
+			"Stalled": "False NotStalled",
 		}},
 		{"a member is stalled and pods miss", func(t *testing.T, f *Facts) {
 			f.Works["east"] = report(5, 0, 0)
 			says(t, f.Works["east"], apps.ConditionStalled, "True", "InvalidTemplate", "correct the template")
 		}, map[string]string{
-			"Stalled": "True InvalidTemplate: east: correct the template", "Ready": "False InvalidTemplate: east: correct the template",
+			"Stalled":     "True InvalidTemplate: east: correct the template",
+			"Ready":       "False InvalidTemplate: east: correct the template",
 			"Reconciling": "False InvalidTemplate", "Progressing": "True CloneSetUpdated: CloneSet is progressing",
 		}},
 		{"Case4: a member past its deadline waits for a person", func(t *testing.T, f *Facts) {
@@ -75,13 +78,15 @@ func TestWhatMembersTell(t *testing.T) {
 		{"Case4: a stall with the reason of a deadline, and no deadline", func(t *testing.T, f *Facts) {
 			f.Works["east"] = report(5, 3, 3)
 			says(t, f.Works["east"], apps.ConditionStalled, "True", "ProgressDeadlineExceeded", "pod web-a waits")
-		}, map[string]string{"Progressing": "True CloneSetUpdated: CloneSet is progressing", "Ready": "False ProgressDeadlineExceeded: east: pod web-a waits"}},
+		}, map[string]string{"Progressing": "True CloneSetUpdated: CloneSet is progressing",
+			"Ready": "False ProgressDeadlineExceeded: east: pod web-a waits"}},
 		{"two are: the first by name speaks, the other one is counted", func(t *testing.T, f *Facts) {
 			says(t, f.Works["west"], apps.ConditionStalled, "True", "InvalidTemplate", "in the west")
 			says(t, f.Works["east"], apps.ConditionStalled, "True", "LifecycleNotSupported", "in the east")
 		}, map[string]string{"Stalled": "True LifecycleNotSupported: east: in the east; and 1 more"}},
 		{"an object that stands in the way counts like that", func(t *testing.T, f *Facts) {
-			f.Works["east"].Status.Conditions[0] = metav1.Condition{Type: work.ConditionApplied, Status: metav1.ConditionFalse, Reason: work.ReasonConflict, Message: "not ours"}
+			f.Works["east"].Status.Conditions[0] = metav1.Condition{Type: work.ConditionApplied, Status: metav1.ConditionFalse,
+				Reason: work.ReasonConflict, Message: "not ours"}
 			says(t, f.Works["west"], apps.ConditionStalled, "True", "InvalidTemplate", "in the west")
 		}, map[string]string{"Stalled": "True Conflict: east: not ours; and 1 more"}},
 		{"a long message is cut", func(t *testing.T, f *Facts) {
@@ -91,17 +96,20 @@ func TestWhatMembersTell(t *testing.T) {
 			f.Works["east"] = report(5, 0, 0)
 			says(t, f.Works["east"], "FailedScale", "True", "Retrying", "exceeded quota")
 		}, map[string]string{
-			"Stalled": "False NotStalled", "Ready": "False FailedScale: east: exceeded quota", "Reconciling": "True FailedScale: east: exceeded quota",
+			"Stalled": "False NotStalled", "Ready": "False FailedScale: east: exceeded quota",
+			"Reconciling": "True FailedScale: east: exceeded quota",
 			"FailedScale": "True Retrying: east: exceeded quota", "FailedUpdate": "none",
 		}},
 		{"updates that fail", func(t *testing.T, f *Facts) {
 			f.Works["west"] = report(4, 2, 0)
 			says(t, f.Works["west"], "FailedUpdate", "True", "Retrying", "refused")
-		}, map[string]string{"FailedUpdate": "True Retrying: west: refused", "Ready": "False FailedUpdate: west: refused", "Stalled": "False NotStalled"}},
+		}, map[string]string{"FailedUpdate": "True Retrying: west: refused", "Ready": "False FailedUpdate: west: refused",
+			"Stalled": "False NotStalled"}},
 		{"conditions that are not True say nothing", func(t *testing.T, f *Facts) {
 			says(t, f.Works["east"], apps.ConditionStalled, "False", "NotStalled", "")
 			says(t, f.Works["east"], "FailedScale", "False", "Retrying", "over")
-		}, map[string]string{"Stalled": "False NotStalled", "Ready": "True AllAvailable: 6 of 6 pods are available", "FailedScale": "none"}},
+		}, map[string]string{"Stalled": "False NotStalled", "Ready": "True AllAvailable: 6 of 6 pods are available",
+			"FailedScale": "none"}},
 		{"the member has not answered its newest order: the stall is of before", func(t *testing.T, f *Facts) {
 			f.Works["east"] = report(4, 4, 4)
 			says(t, f.Works["east"], apps.ConditionStalled, "True", "InvalidTemplate", "old")
@@ -120,7 +128,8 @@ func TestWhatMembersTell(t *testing.T) {
 			f.NotReady["west"] = true
 		}, map[string]string{
 			"Stalled": "True InvalidTemplate: east: correct it", "Reconciling": "False InvalidTemplate",
-			"Ready": "False InvalidTemplate: east: correct it; member west not ready: their numbers are the last that they reported",
+			"Ready": "False InvalidTemplate: east: correct it; member west not ready: their numbers are the last that they " +
+				"reported",
 		}},
 		{"the numbers are right by chance while a member is stalled", func(t *testing.T, f *Facts) {
 			f.Works["east"], f.Works["west"] = report(5, 3, 3), report(4, 3, 3)
@@ -128,12 +137,16 @@ func TestWhatMembersTell(t *testing.T) {
 		}, map[string]string{"Stalled": "True InvalidTemplate: west: correct it", "Reconciling": "False InvalidTemplate"}},
 		{"nothing moves in two members", func(t *testing.T, f *Facts) {
 			f.Works["east"], f.Works["west"] = report(5, 3, 3), report(4, 1, 1)
-			says(t, f.Works["east"], apps.ConditionProgressing, "False", "ProgressDeadlineExceeded", "CloneSet revision web-1 has timed out progressing")
-			says(t, f.Works["west"], apps.ConditionProgressing, "False", "ProgressDeadlineExceeded", "CloneSet revision web-2 has timed out progressing")
+			says(t, f.Works["east"], apps.ConditionProgressing, "False", "ProgressDeadlineExceeded",
+				"CloneSet revision web-1 has timed out progressing")
+			says(t, f.Works["west"], apps.ConditionProgressing, "False", "ProgressDeadlineExceeded",
+				"CloneSet revision web-2 has timed out progressing")
 		}, map[string]string{
 			"Progressing": "False ProgressDeadlineExceeded: CloneSet revision web-new has timed out progressing",
-			"Ready":       "False Scaling: 4 pods exist, 6 are wanted; east: CloneSet revision web-1 has timed out progressing; and 1 more",
-			"Reconciling": "True Scaling: 4 pods exist, 6 are wanted; east: CloneSet revision web-1 has timed out progressing; and 1 more", "Stalled": "False NotStalled",
+			"Ready": "False Scaling: 4 pods exist, 6 are wanted; east: CloneSet revision web-1 has timed out " +
+				"progressing; and 1 more",
+			"Reconciling": "True Scaling: 4 pods exist, 6 are wanted; east: CloneSet revision web-1 has timed out " +
+				"progressing; and 1 more", "Stalled": "False NotStalled",
 		}},
 		{"a member does not progress for another reason", func(t *testing.T, f *Facts) {
 			f.Works["east"] = report(5, 3, 3)
@@ -191,7 +204,8 @@ func TestStalledUnitedDeploymentOfAMember(t *testing.T) {
 		got[string(c.Type)] = string(c.Status) + " " + c.Reason + ": " + c.Message
 	}
 	for conditionType, want := range map[string]string{
-		"Stalled": "True ChildRefused: east: correct the patch", "Reconciling": "False ChildRefused: ", "SubsetFailure": "True ChildRefused: east: correct the patch",
+		"Stalled": "True ChildRefused: east: correct the patch", "Reconciling": "False ChildRefused: ",
+		"SubsetFailure": "True ChildRefused: east: correct the patch",
 	} {
 		if got[conditionType] != want {
 			t.Errorf("%s is %q, want %q", conditionType, got[conditionType], want)

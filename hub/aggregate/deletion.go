@@ -24,7 +24,8 @@ func ofDeletion(v *placement.Outcome) bool {
 // gatherLeft reads the Works that are left of a deleted workload whose placement is gone.
 func (r *Reconciler) gatherLeft(ctx context.Context, f *Facts) error {
 	left := &work.WorkList{}
-	if err := r.client.List(ctx, left, client.MatchingFields{store.IndexWorkWorkload: f.Key.String()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, left, client.MatchingFields{store.IndexWorkWorkload: f.Key.String()},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list Works of %s: %w", f.Key.Sentence(), err)
 	}
 	for i := range left.Items {

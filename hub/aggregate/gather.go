@@ -52,7 +52,8 @@ func (r *Reconciler) gather(
 	}
 	f.Placement = p
 	works := &work.WorkList{}
-	if err := r.client.List(ctx, works, client.MatchingFields{store.IndexWorkPlacement: string(p.UID)}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, works, client.MatchingFields{store.IndexWorkPlacement: string(p.UID)},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Works of %s: %w", key.Sentence(), err)
 	}
 	for i := range works.Items {
@@ -88,7 +89,8 @@ func (r *Reconciler) gatherWithdrawn(ctx context.Context, f *Facts) error {
 		return nil
 	}
 	left := &work.WorkList{}
-	if err := r.client.List(ctx, left, client.MatchingFields{store.IndexWorkWorkload: f.Key.String()}, client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, left, client.MatchingFields{store.IndexWorkWorkload: f.Key.String()}, client.Limit(1),
+		client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list Works of %s: %w", f.Key.Sentence(), err)
 	}
 	f.Withdrawn = len(left.Items) == 0

@@ -32,18 +32,22 @@ func TestRaisedPartition(t *testing.T) {
 		done                            bool
 	}{
 		{"as many are updated as asked for", canGoBack(report(5, 4, 2)), canGoBack(report(4, 2, 1)), false,
-			asAsked, "False AllAvailable", "True ProgressPartitionAvailable: CloneSet has been paused due to partition ready", true},
+			asAsked, "False AllAvailable", "True ProgressPartitionAvailable: CloneSet has been paused due to partition ready",
+			true},
 		{"both members have one to bring back", canGoBack(report(5, 4, 3)), canGoBack(report(4, 2, 2)), false,
-			"False Updating: 2 updated pods are to go back to the old revision", "True Updating: 2 updated pods are to go back to the old revision",
+			"False Updating: 2 updated pods are to go back to the old revision",
+			"True Updating: 2 updated pods are to go back to the old revision",
 			"True CloneSetUpdated: CloneSet is progressing", false},
 		{"one goes back, the other one updates", canGoBack(report(5, 4, 3)), canGoBack(report(4, 2, 0)), false,
-			"False Updating: 1 updated pods are to go back to the old revision", "True Updating: 1 updated pods are to go back to the old revision",
+			"False Updating: 1 updated pods are to go back to the old revision",
+			"True Updating: 1 updated pods are to go back to the old revision",
 			"True CloneSetUpdated: CloneSet is progressing", false},
 		{"all were updated: nothing goes back", report(5, 4, 4), report(4, 2, 2), false,
 			asAsked + "; 3 more are updated, and have no old revision to go back to", "False AllAvailable",
 			"True CloneSetAvailable: CloneSet is available", true},
 		{"paused", canGoBack(report(5, 4, 4)), canGoBack(report(4, 2, 1)), true,
-			"False Paused: 2 updated pods are to go back to the old revision; the update is paused", "False Paused", "True CloneSetPaused: CloneSet is paused", false},
+			"False Paused: 2 updated pods are to go back to the old revision; the update is paused", "False Paused",
+			"True CloneSetPaused: CloneSet is paused", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -54,7 +58,8 @@ func TestRaisedPartition(t *testing.T) {
 			f.Works["east"], f.Works["west"] = tt.east, tt.west
 			sum := Summarise(f)
 			got := cloneSetStatus(cs, f, &sum, time.Unix(100, 0))
-			for condition, want := range map[string]string{"Ready": tt.ready, "Reconciling": tt.reconciling, "Progressing": tt.progressing} {
+			for condition, want := range map[string]string{"Ready": tt.ready, "Reconciling": tt.reconciling,
+				"Progressing": tt.progressing} {
 				if shown(got, condition) != want {
 					t.Errorf("%s is %q, want %q", condition, shown(got, condition), want)
 				}
@@ -76,7 +81,8 @@ func TestSubsetsAreUpdatedEachForItself(t *testing.T) {
 		{Subset: "a", Cluster: "west", Replicas: 2, Sequence: 4},
 		{Subset: "b", Cluster: "east", Replicas: 4, Sequence: 5, Granted: topology.Budget{Updated: 4}},
 	}
-	ud := &apps.UnitedDeployment{Spec: apps.UnitedDeploymentSpec{Replicas: new(int32(6)), Topology: apps.Topology{Subsets: []apps.Subset{{Name: "a"}, {Name: "b"}}}}}
+	ud := &apps.UnitedDeployment{Spec: apps.UnitedDeploymentSpec{Replicas: new(int32(6)),
+		Topology: apps.Topology{Subsets: []apps.Subset{{Name: "a"}, {Name: "b"}}}}}
 	for _, tt := range []struct {
 		name         string
 		a, b         int32
@@ -84,11 +90,15 @@ func TestSubsetsAreUpdatedEachForItself(t *testing.T) {
 		ready, moved string
 		updated      metav1.ConditionStatus
 	}{
-		{"b is not updated, a cannot go back", 2, 0, false, "Updating: 0 of the 4 pods to update are updated", "UnitedDeployment is progressing", "False"},
-		{"b is not updated, a goes back", 2, 3, true, "Updating: 3 of the 4 pods to update are updated, 2 updated ones are to go back to the old revision", "UnitedDeployment is progressing", "False"},
-		{"b is updated, a goes back", 1, 4, true, "Updating: 1 updated pods are to go back to the old revision", "UnitedDeployment is progressing", "False"},
+		{"b is not updated, a cannot go back", 2, 0, false, "Updating: 0 of the 4 pods to update are updated",
+			"UnitedDeployment is progressing", "False"},
+		{"b is not updated, a goes back", 2, 3, true, "Updating: 3 of the 4 pods to update are updated, 2 updated ones are " +
+			"to go back to the old revision", "UnitedDeployment is progressing", "False"},
+		{"b is updated, a goes back", 1, 4, true, "Updating: 1 updated pods are to go back to the old revision",
+			"UnitedDeployment is progressing", "False"},
 		{"b is updated, a cannot go back", 2, 4, false,
-			"AllAvailable: 6 of 6 pods are available; the partition asks for 4 to be updated, and they are; 2 more are updated, and have no old revision to go back to",
+			"AllAvailable: 6 of 6 pods are available; the partition asks for 4 to be updated, and they are; 2 more are " +
+				"updated, and have no old revision to go back to",
 			"UnitedDeployment is available", "True"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -122,7 +132,8 @@ func TestRolledBack(t *testing.T) {
 	f.Outcome.Stalled, f.Outcome.Reason = true, decision.WaveFailed
 	sum := Summarise(f)
 	got := cloneSetStatus(cs, f, &sum, time.Unix(100, 0))
-	if got.UpdatedReplicas != 0 || got.UpdatedReadyReplicas != 0 || got.UpdatedAvailableReplicas != 0 || got.Replicas != 6 || got.UpdateRevision != "web-bad" || got.CurrentRevision != "web-new" {
+	if got.UpdatedReplicas != 0 || got.UpdatedReadyReplicas != 0 || got.UpdatedAvailableReplicas != 0 ||
+		got.Replicas != 6 || got.UpdateRevision != "web-bad" || got.CurrentRevision != "web-new" {
 		t.Errorf("%+v", got)
 	}
 	if !sum.Done() {

@@ -42,20 +42,24 @@ func TestStatusOfOthersWakes(t *testing.T) {
 // TestWithdrawnIsAtRest: a workload that is out of all members is not on its way, and one whose orders are still there
 // is.
 func TestWithdrawnIsAtRest(t *testing.T) {
-	f := &Facts{Outcome: placement.Outcome{Federated: metav1.ConditionFalse, Reason: decision.Withdrawn, Message: "it is withdrawn"}}
+	f := &Facts{Outcome: placement.Outcome{Federated: metav1.ConditionFalse, Reason: decision.Withdrawn,
+		Message: "it is withdrawn"}}
 	for _, tc := range []struct {
 		withdrawn                       bool
 		ready, reconciling, progressing string
 	}{
-		{true, "False Withdrawn: it is withdrawn", "False Withdrawn: it is withdrawn", "True CloneSetPaused: CloneSet is paused"},
-		{false, "False Withdrawn: it is withdrawn", "True Withdrawn: it is withdrawn", "True CloneSetUpdated: CloneSet is progressing"},
+		{true, "False Withdrawn: it is withdrawn", "False Withdrawn: it is withdrawn",
+			"True CloneSetPaused: CloneSet is paused"},
+		{false, "False Withdrawn: it is withdrawn", "True Withdrawn: it is withdrawn",
+			"True CloneSetUpdated: CloneSet is progressing"},
 	} {
 		f.Withdrawn = tc.withdrawn
 		s := Summarise(f)
 		cs := &apps.CloneSet{}
 		cs.Spec.Replicas, cs.Spec.ProgressDeadlineSeconds = new(int32(3)), new(int32(600))
 		status := cloneSetStatus(cs, f, &s, time.Unix(0, 0))
-		for condition, want := range map[string]string{"Ready": tc.ready, "Reconciling": tc.reconciling, "Progressing": tc.progressing} {
+		for condition, want := range map[string]string{"Ready": tc.ready, "Reconciling": tc.reconciling,
+			"Progressing": tc.progressing} {
 			if got := shown(status, condition); got != want {
 				t.Errorf("withdrawn %t: %s is %q, want %q", tc.withdrawn, condition, got, want)
 			}

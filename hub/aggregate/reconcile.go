@@ -139,7 +139,8 @@ func (r *Reconciler) reportPlacement(ctx context.Context, f *Facts, stalled *con
 		return nil
 	}
 	p.Status.ObservedGeneration = p.Generation
-	if err := r.client.Status().Patch(ctx, p, client.MergeFrom(f.Placement), store.ManagerAggregate); client.IgnoreNotFound(err) != nil {
+	if err := r.client.Status().Patch(ctx, p, client.MergeFrom(f.Placement),
+		store.ManagerAggregate); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write status of the placement of %s: %w", f.Key.Sentence(), err)
 	}
 	return nil

@@ -46,9 +46,12 @@ func Setup(
 	controllers := builder.TypedControllerManagedBy[wire.Key](mgr).Named("aggregate").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
 		WatchesRawSource(outcomes.Source(w.concerned)).
-		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(store.OfPlacement), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsOfWork), builder.WithPredicates(statusChanged(rules))).
-		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsOf), builder.WithPredicates(readyChanged()))
+		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(store.OfPlacement),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsOfWork),
+			builder.WithPredicates(statusChanged(rules))).
+		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsOf),
+			builder.WithPredicates(readyChanged()))
 	for kind, rule := range rules.Workloads() {
 		toKey := func(_ context.Context, o client.Object) []wire.Key {
 			return []wire.Key{wire.KeyFor(kind, o)}
@@ -77,7 +80,8 @@ func (w *watches) concerned(ctx context.Context, key wire.Key) []wire.Key {
 		return keys
 	}
 	dependents := &topology.WorkloadPlacementList{}
-	if err := w.client.List(ctx, dependents, client.MatchingFields{store.IndexPlacementDependency: key.String()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := w.client.List(ctx, dependents, client.MatchingFields{store.IndexPlacementDependency: key.String()},
+		client.UnsafeDisableDeepCopy); err != nil {
 		log.FromContext(ctx).Error(err, "list placements with a dependency", "dependency", key.String())
 	}
 	for i := range dependents.Items {
@@ -96,7 +100,8 @@ func (w *watches) workloadsOfWork(ctx context.Context, o client.Object) []wire.K
 // workloadsOf returns the workloads that have Works for a member.
 func (w *watches) workloadsOf(ctx context.Context, o client.Object) []wire.Key {
 	works := &work.WorkList{}
-	if err := w.client.List(ctx, works, client.InNamespace(wire.MemberNamespace(o.GetName())), client.UnsafeDisableDeepCopy); err != nil {
+	if err := w.client.List(ctx, works, client.InNamespace(wire.MemberNamespace(o.GetName())),
+		client.UnsafeDisableDeepCopy); err != nil {
 		log.FromContext(ctx).Error(err, "list Works", "member", o.GetName())
 		return nil
 	}

@@ -19,12 +19,17 @@ func TestOnDelete(t *testing.T) {
 		reconciling string
 		done        bool
 	}{
-		{"nobody has deleted a pod", report(5, 4, 0), report(4, 2, 0), "True AllAvailable: 6 of 6 pods are available; 0 are updated, " + others, "False AllAvailable", true},
-		{"some were deleted", report(5, 4, 3), report(4, 2, 0), "True AllAvailable: 6 of 6 pods are available; 3 are updated, " + others, "False AllAvailable", true},
-		{"all were deleted", report(5, 4, 4), report(4, 2, 2), "True AllAvailable: 6 of 6 pods are available", "False AllAvailable", true},
-		{"one is missing", report(5, 3, 0), report(4, 2, 0), "False Scaling: 5 pods exist, 6 are wanted", "True Scaling: 5 pods exist, 6 are wanted", false},
+		{"nobody has deleted a pod", report(5, 4, 0), report(4, 2, 0),
+			"True AllAvailable: 6 of 6 pods are available; 0 are updated, " + others, "False AllAvailable", true},
+		{"some were deleted", report(5, 4, 3), report(4, 2, 0),
+			"True AllAvailable: 6 of 6 pods are available; 3 are updated, " + others, "False AllAvailable", true},
+		{"all were deleted", report(5, 4, 4), report(4, 2, 2), "True AllAvailable: 6 of 6 pods are available",
+			"False AllAvailable", true},
+		{"one is missing", report(5, 3, 0), report(4, 2, 0), "False Scaling: 5 pods exist, 6 are wanted",
+			"True Scaling: 5 pods exist, 6 are wanted", false},
 		{"a member has not answered the new template", report(5, 4, 0), report(3, 2, 2),
-			"False MembersNotAnswered: 6 of 6 pods are available; 0 are updated, " + others + "; members have not all carried out what the placement asks",
+			"False MembersNotAnswered: 6 of 6 pods are available; 0 are updated, " + others +
+				"; members have not all carried out what the placement asks",
 			"True MembersNotAnswered: members have not all carried out what the placement asks", false},
 	}
 	for _, tt := range tests {
@@ -35,7 +40,8 @@ func TestOnDelete(t *testing.T) {
 			f.Works["east"], f.Works["west"] = tt.east, tt.west
 			sum := Summarise(f)
 			got := cloneSetStatus(cs, f, &sum, time.Unix(100, 0))
-			if ready, reconciling := shown(got, "Ready"), shown(got, "Reconciling"); ready != tt.ready || reconciling != tt.reconciling {
+			if ready, reconciling := shown(got, "Ready"), shown(got, "Reconciling"); ready != tt.ready ||
+				reconciling != tt.reconciling {
 				t.Errorf("Ready %q, Reconciling %q", ready, reconciling)
 			}
 			want := "True CloneSetUpdated: CloneSet is progressing"
@@ -71,7 +77,8 @@ func TestPausedTemplate(t *testing.T) {
 				got[string(c.Type)] = string(c.Status) + " " + c.Reason
 			}
 			for conditionType, want := range map[string]string{
-				"Ready": "False Paused", "Reconciling": "False Paused", "Stalled": "False NotStalled", "Progressing": "True UnitedDeploymentPaused",
+				"Ready": "False Paused", "Reconciling": "False Paused", "Stalled": "False NotStalled",
+				"Progressing": "True UnitedDeploymentPaused",
 			} {
 				if got[conditionType] != want {
 					t.Errorf("%s is %q, want %q", conditionType, got[conditionType], want)

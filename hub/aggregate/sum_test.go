@@ -22,15 +22,17 @@ import (
 func example() (*apps.CloneSet, *Facts) {
 	cs := &apps.CloneSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", Generation: 2},
-		Spec:       apps.CloneSetSpec{Replicas: new(int32(6)), ProgressDeadlineSeconds: new(int32(600)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+		Spec: apps.CloneSetSpec{Replicas: new(int32(6)), ProgressDeadlineSeconds: new(int32(600)),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
 	}
 	f := &Facts{
 		Key: wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}, HubID: "hub",
 		Outcome: placement.Outcome{Generation: 2, Federated: metav1.ConditionTrue, Reason: decision.Placed, Decided: true},
 		Placement: &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{
-			Workload: topology.WorkloadReference{Generation: 2}, Revision: "new", Replicas: 6, Placed: 6, Sequence: 5, RevisionSequence: 4,
-			Limits: []topology.SubsetLimits{{Budget: topology.Budget{Updated: 6, Unavailable: 1}}},
-			Cells:  []topology.Cell{{Cluster: "east", Replicas: 4, Sequence: 5}, {Cluster: "west", Replicas: 2, Sequence: 4}},
+			Workload: topology.WorkloadReference{Generation: 2}, Revision: "new", Replicas: 6, Placed: 6, Sequence: 5,
+			RevisionSequence: 4,
+			Limits:           []topology.SubsetLimits{{Budget: topology.Budget{Updated: 6, Unavailable: 1}}},
+			Cells:            []topology.Cell{{Cluster: "east", Replicas: 4, Sequence: 5}, {Cluster: "west", Replicas: 2, Sequence: 4}},
 		}},
 		Works: map[string]*work.Work{"east": report(5, 4, 4), "west": report(4, 2, 2)}, NotReady: map[string]bool{},
 	}
@@ -40,9 +42,11 @@ func example() (*apps.CloneSet, *Facts) {
 
 func report(sequence int64, total, updated int32) *work.Work {
 	w := &work.Work{}
-	w.Status.Conditions = []metav1.Condition{{Type: work.ConditionApplied, Status: metav1.ConditionTrue, Reason: work.ReasonApplied}}
+	w.Status.Conditions = []metav1.Condition{{Type: work.ConditionApplied, Status: metav1.ConditionTrue,
+		Reason: work.ReasonApplied}}
 	w.Status.Report = &work.Report{HubID: "hub", Sequence: sequence, InUse: []work.SubsetUse{{
-		Desired: total, Total: total, Ready: total, Available: total, Updated: updated, UpdatedReady: updated, UpdatedAvailable: updated,
+		Desired: total, Total: total, Ready: total, Available: total, Updated: updated, UpdatedReady: updated,
+		UpdatedAvailable: updated,
 	}}}
 	return w
 }
@@ -63,9 +67,12 @@ func TestCloneSetStatus(t *testing.T) {
 			cs.Status.CurrentRevision = "web-old"
 			f.Works["west"] = report(3, 2, 2)
 		}, 6, 4, "False", "Updating", false, "web-old"},
-		{"pods of a member have not come yet", func(_ *apps.CloneSet, f *Facts) { f.Works["east"] = report(5, 1, 1) }, 3, 3, "False", "Scaling", false, "web-new"},
-		{"a Work is missing", func(_ *apps.CloneSet, f *Facts) { delete(f.Works, "west") }, 4, 4, "False", "Scaling", false, "web-new"},
-		{"the report of another hub", func(_ *apps.CloneSet, f *Facts) { f.Works["west"].Status.Report.HubID = "other" }, 4, 4, "False", "Scaling", false, "web-new"},
+		{"pods of a member have not come yet", func(_ *apps.CloneSet, f *Facts) { f.Works["east"] = report(5, 1, 1) }, 3, 3,
+			"False", "Scaling", false, "web-new"},
+		{"a Work is missing", func(_ *apps.CloneSet, f *Facts) { delete(f.Works, "west") }, 4, 4, "False", "Scaling", false,
+			"web-new"},
+		{"the report of another hub", func(_ *apps.CloneSet, f *Facts) { f.Works["west"].Status.Report.HubID = "other" }, 4,
+			4, "False", "Scaling", false, "web-new"},
 		{"the sum is right by chance", func(_ *apps.CloneSet, f *Facts) {
 			f.Works["east"], f.Works["west"] = report(4, 3, 3), report(4, 3, 3)
 		}, 6, 6, "False", "MembersNotAnswered", false, "web-new"},
@@ -79,14 +86,18 @@ func TestCloneSetStatus(t *testing.T) {
 			use := &f.Works["west"].Status.Report.InUse
 			*use = append(*use, work.SubsetUse{Subset: "gone", Total: 1})
 		}, 6, 6, "False", "MembersNotAnswered", false, "web-new"},
-		{"a member is not Ready", func(_ *apps.CloneSet, f *Facts) { f.NotReady["west"] = true }, 6, 6, "Unknown", "MembersNotReady", false, "web-new"},
+		{"a member is not Ready", func(_ *apps.CloneSet, f *Facts) { f.NotReady["west"] = true }, 6, 6, "Unknown",
+			"MembersNotReady", false, "web-new"},
 		{"a foreign object stands in the way", func(_ *apps.CloneSet, f *Facts) {
-			f.Works["west"].Status.Conditions[0] = metav1.Condition{Type: work.ConditionApplied, Status: metav1.ConditionFalse, Reason: work.ReasonConflict, Message: "not ours"}
+			f.Works["west"].Status.Conditions[0] = metav1.Condition{Type: work.ConditionApplied, Status: metav1.ConditionFalse,
+				Reason: work.ReasonConflict, Message: "not ours"}
 		}, 6, 6, "False", "Conflict", true, "web-new"},
 		{"frozen", func(_ *apps.CloneSet, f *Facts) {
-			f.Outcome = placement.Outcome{Generation: 2, Federated: metav1.ConditionFalse, Reason: decision.PolicyMissing, Stalled: true}
+			f.Outcome = placement.Outcome{Generation: 2, Federated: metav1.ConditionFalse, Reason: decision.PolicyMissing,
+				Stalled: true}
 		}, 6, 6, "False", "PolicyMissing", true, "web-new"},
-		{"too large", func(_ *apps.CloneSet, f *Facts) { f.Undelivered = &kinds.Rejection{Reason: "TooLarge"} }, 6, 6, "False", "TooLarge", true, "web-new"},
+		{"too large", func(_ *apps.CloneSet, f *Facts) { f.Undelivered = &kinds.Rejection{Reason: "TooLarge"} }, 6, 6,
+			"False", "TooLarge", true, "web-new"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -94,7 +105,8 @@ func TestCloneSetStatus(t *testing.T) {
 			tt.change(cs, f)
 			sum := Summarise(f)
 			got := cloneSetStatus(cs, f, &sum, time.Unix(100, 0))
-			if got.Replicas != tt.replicas || got.UpdatedReplicas != tt.updated || got.ObservedGeneration != 2 || got.CurrentRevision != tt.current || got.LabelSelector != "app=web" {
+			if got.Replicas != tt.replicas || got.UpdatedReplicas != tt.updated || got.ObservedGeneration != 2 ||
+				got.CurrentRevision != tt.current || got.LabelSelector != "app=web" {
 				t.Errorf("status %+v", got)
 			}
 			for _, c := range got.Conditions {
@@ -122,7 +134,9 @@ func TestWhatIsReplacedCountsNoMore(t *testing.T) {
 	uses := func(w *work.Work, of map[string]int32) *work.Work {
 		w.Status.Report.InUse = nil
 		for subset, n := range of {
-			w.Status.Report.InUse = append(w.Status.Report.InUse, work.SubsetUse{Subset: subset, Desired: n, Total: n, Ready: n, Available: n, Updated: n, UpdatedReady: n, UpdatedAvailable: n})
+			w.Status.Report.InUse = append(w.Status.Report.InUse,
+				work.SubsetUse{Subset: subset, Desired: n, Total: n, Ready: n, Available: n, Updated: n, UpdatedReady: n,
+					UpdatedAvailable: n})
 		}
 		return w
 	}
@@ -154,13 +168,16 @@ func TestWhatIsReplacedCountsNoMore(t *testing.T) {
 // A member that refuses a change keeps its pods of before, which are all well: what it says must be seen all the same.
 func TestRefusedChangeIsTold(t *testing.T) {
 	cs, f := example()
-	f.Works["west"].Status.Conditions[0] = metav1.Condition{Type: work.ConditionApplied, Status: metav1.ConditionFalse, Reason: work.ReasonApplyFailed, Message: "refused: no such field"}
+	f.Works["west"].Status.Conditions[0] = metav1.Condition{Type: work.ConditionApplied, Status: metav1.ConditionFalse,
+		Reason: work.ReasonApplyFailed, Message: "refused: no such field"}
 	f.Works["west"].Status.Report.Sequence = 3
 	f.Placement.Spec.RevisionSequence = 3
 	sum := Summarise(f)
 	const said = "members have not all carried out what the placement asks: west: refused: no such field"
 	got := cloneSetStatus(cs, f, &sum, time.Unix(100, 0))
-	if ready, reconciling := shown(got, "Ready"), shown(got, "Reconciling"); ready != "False MembersNotAnswered: 6 of 6 pods are available; "+said || reconciling != "True MembersNotAnswered: "+said {
+	if ready, reconciling := shown(got, "Ready"), shown(got,
+		"Reconciling"); ready != "False MembersNotAnswered: 6 of 6 pods are available; "+said ||
+		reconciling != "True MembersNotAnswered: "+said {
 		t.Errorf("Ready %q, Reconciling %q", ready, reconciling)
 	}
 }
@@ -258,10 +275,12 @@ func TestWhatIsReplacedInPartCountsInPart(t *testing.T) {
 		"when it is back, and others are not there": {false, 2, 6, 6, 6},
 	} {
 		_, f := example()
-		f.Placement.Spec.Cells = []topology.Cell{{Cluster: "east", Replicas: 4, Sequence: 5}, {Cluster: "west", Replicas: 3, Replaced: 1, Sequence: 4}}
+		f.Placement.Spec.Cells = []topology.Cell{{Cluster: "east", Replicas: 4, Sequence: 5},
+			{Cluster: "west", Replicas: 3, Replaced: 1, Sequence: 4}}
 		f.Works["west"], f.NotReady["west"] = report(4, tt.west, tt.west), tt.lost
 		sum := Summarise(f)
-		if w := sum.Whole; w.Replicas != tt.replicas || w.Ready != tt.ready || w.Available != tt.ready || w.UpdatedAvailable != tt.ready || w.Desired != tt.whole {
+		if w := sum.Whole; w.Replicas != tt.replicas || w.Ready != tt.ready || w.Available != tt.ready ||
+			w.UpdatedAvailable != tt.ready || w.Desired != tt.whole {
 			t.Errorf("%s: %+v", name, w)
 		}
 	}

@@ -28,7 +28,8 @@ func (l *ledger) Read(key wire.Key, reports map[string]Report) (map[string]Amoun
 	return l.Reservations.Read(l.clock.Now(), key, reports)
 }
 
-func (l *ledger) Write(key wire.Key, requests corev1.ResourceList, cells []topology.Cell, reports map[string]Report, at int64) bool {
+func (l *ledger) Write(key wire.Key, requests corev1.ResourceList, cells []topology.Cell, reports map[string]Report,
+	at int64) bool {
 	return l.Reservations.Write(l.clock.Now(), key, requests, cells, reports, at)
 }
 
@@ -56,7 +57,8 @@ func TestLedgerWaitsForNodes(t *testing.T) {
 	l := newLedger(clk)
 	cells := []topology.Cell{in("east", "a", 4)}
 	l.Write(keyed("web"), one("1"), cells, nil, -1)
-	l.Write(keyed("web"), one("1"), cells, map[string]Report{"east": {Applied: true, Use: map[string]work.SubsetUse{"": {Total: 4, Ready: 1}}}}, -1)
+	l.Write(keyed("web"), one("1"), cells, map[string]Report{"east": {Applied: true,
+		Use: map[string]work.SubsetUse{"": {Total: 4, Ready: 1}}}}, -1)
 	l.Seen("east", time.Time{})
 	if got := cores(l, "other"); got != 3 {
 		t.Errorf("%d cores are promised beside the one that is Ready, want 3", got)
@@ -143,7 +145,8 @@ func TestLedger(t *testing.T) {
 	}
 	l.Write(keyed("web"), one("2"), cells, stand(4), -1)
 	is("a hub that starts: what stands has been there", 2)
-	l.Write(keyed("adopted"), one("2"), []topology.Cell{{Cluster: "east", Replicas: 3, Adoption: topology.AdoptionOf("3")}}, nil, -1)
+	l.Write(keyed("adopted"), one("2"), []topology.Cell{{Cluster: "east", Replicas: 3,
+		Adoption: topology.AdoptionOf("3")}}, nil, -1)
 	is("adopted, before a mark is on it", 2)
 }
 
@@ -256,7 +259,8 @@ func TestLedgerTellsSinceWhenPodsStand(t *testing.T) {
 		anew         bool
 	}{{2, 0, true}, {2, 0, false}, {2, 2, false}, {2, 1, true}, {2, 2, false}, {3, 2, true}, {3, 2, false}} {
 		clk.SetTime(clk.Now().Add(time.Second))
-		promised, _ := l.Read(key, map[string]Report{"east": {Applied: true, Use: map[string]work.SubsetUse{"": {Total: tt.total, Ready: tt.ready}}}})
+		promised, _ := l.Read(key, map[string]Report{"east": {Applied: true,
+			Use: map[string]work.SubsetUse{"": {Total: tt.total, Ready: tt.ready}}}})
 		if got := promised["east"].Settled.Time.Equal(clk.Now()); got != tt.anew {
 			t.Errorf("%+v: since %s, now %s", tt, promised["east"].Settled, clk.Now())
 		}

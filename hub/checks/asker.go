@@ -58,8 +58,9 @@ func newAsker(
 	fetch func(context.Context, *topology.WaveHTTP) (string, string),
 ) *Asker {
 	return &Asker{
-		clock: clk, after: after, fetch: fetch, slots: make(chan struct{}, atOnce), events: make(chan event.TypedGenericEvent[wire.Key], answerBuffer),
-		asks: map[wire.Key]map[string]*question{},
+		clock: clk, after: after, fetch: fetch, slots: make(chan struct{}, atOnce),
+		events: make(chan event.TypedGenericEvent[wire.Key], answerBuffer),
+		asks:   map[wire.Key]map[string]*question{},
 	}
 }
 

@@ -22,7 +22,8 @@ type desk struct {
 }
 
 func newDesk(t *testing.T) *desk {
-	d := &desk{asked: make(chan string), answers: make(chan string), pauses: make(chan time.Duration, 10), next: make(chan time.Time)}
+	d := &desk{asked: make(chan string), answers: make(chan string), pauses: make(chan time.Duration, 10),
+		next: make(chan time.Time)}
 	d.Asker = newAsker(clocktesting.NewFakePassiveClock(time.Unix(100, 0)),
 		func(pause time.Duration) <-chan time.Time {
 			d.pauses <- pause
@@ -65,7 +66,8 @@ func TestAsker(t *testing.T) {
 		if woken := <-d.events; woken.Object != key {
 			t.Fatalf("woke %v", woken.Object)
 		}
-		if got := d.Answers(key)["a"]; got.Unmet != step.unmet || got.Failures != step.failures || !got.At.Equal(time.Unix(100, 0)) {
+		if got := d.Answers(key)["a"]; got.Unmet != step.unmet || got.Failures != step.failures ||
+			!got.At.Equal(time.Unix(100, 0)) {
 			t.Errorf("step %d: %+v", i, got)
 		}
 		if pause := <-d.pauses; pause != 7*time.Second {

@@ -145,7 +145,8 @@ func refuseLocal(_, address string, _ syscall.RawConn) error {
 	}
 	if local(ip) {
 		return fmt.Errorf(
-			"its address %s is of the hub's own machine or link, or gives credentials of a cloud; the hub asks it only with --checks-reach-local",
+			"its address %s is of the hub's own machine or link, or gives credentials of a cloud; the hub asks it only with "+
+				"--checks-reach-local",
 			ip,
 		)
 	}

@@ -21,7 +21,9 @@ func answering() http.Handler {
 		_, _ = w.Write([]byte(`{"errors": 3, "data": {"result": [{"value": [1, "0.25"]}]}}`))
 	})
 	mux.HandleFunc("/text", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("all is well")) })
-	mux.HandleFunc("/away", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/errors", http.StatusFound) })
+	mux.HandleFunc("/away", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/errors", http.StatusFound)
+	})
 	mux.HandleFunc("/large", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, maxAnswer+1)) })
 	mux.HandleFunc("/full", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, maxAnswer)) })
 	mux.HandleFunc("/hangs", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
@@ -37,15 +39,17 @@ func TestFetch(t *testing.T) {
 		path, expression, timeout string
 		unmet                     string // a part of it, "" where it holds
 	}{
-		"by its number":            {path: "/errors"},
-		"a field":                  {path: "/errors", expression: "json.errors < 5"},
-		"as Prometheus answers":    {path: "/errors", expression: "double(json.data.result[0].value[1]) <= 0.25"},
-		"too many":                 {path: "/errors", expression: "json.errors < 3", unmet: "/errors answered 200: json.errors < 3 is false"},
-		"a field that is not":      {path: "/errors", expression: "json.warnings < 3", unmet: "no such key: warnings"},
-		"text":                     {path: "/text", expression: "text.contains('well') && json == null"},
-		"not found":                {path: "/nothing", unmet: "/nothing answered 404: status == 200 is false"},
-		"wanted":                   {path: "/nothing", expression: "status == 404"},
-		"a redirect":               {path: "/away", unmet: "/away answered 302: status == 200 is false; redirects are not followed"},
+		"by its number":         {path: "/errors"},
+		"a field":               {path: "/errors", expression: "json.errors < 5"},
+		"as Prometheus answers": {path: "/errors", expression: "double(json.data.result[0].value[1]) <= 0.25"},
+		"too many": {path: "/errors", expression: "json.errors < 3",
+			unmet: "/errors answered 200: json.errors < 3 is false"},
+		"a field that is not": {path: "/errors", expression: "json.warnings < 3", unmet: "no such key: warnings"},
+		"text":                {path: "/text", expression: "text.contains('well') && json == null"},
+		"not found":           {path: "/nothing", unmet: "/nothing answered 404: status == 200 is false"},
+		"wanted":              {path: "/nothing", expression: "status == 404"},
+		"a redirect": {path: "/away", unmet: "/away answered 302: status == 200 is false; redirects are not " +
+			"followed"},
 		"too large":                {path: "/large", unmet: "answered more than 64 KiB"},
 		"just not":                 {path: "/full", expression: "size(text) == 65536"},
 		"too slow":                 {path: "/hangs", timeout: "1s", unmet: "it takes longer than its timeout"},
@@ -55,8 +59,10 @@ func TestFetch(t *testing.T) {
 		"what is no true or false": {path: "/errors", expression: "json.errors", unmet: "is no true or false"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := fetch(t.Context(), &topology.WaveHTTP{URL: server.URL + tt.path, Expression: tt.expression, Timeout: tt.timeout}, true)
-			if tt.unmet == "" && got.unmet != "" || !strings.Contains(got.unmet, tt.unmet) || strings.Contains(got.unmet+got.says, "secret") || got.says == "" {
+			got := fetch(t.Context(), &topology.WaveHTTP{URL: server.URL + tt.path, Expression: tt.expression,
+				Timeout: tt.timeout}, true)
+			if tt.unmet == "" && got.unmet != "" || !strings.Contains(got.unmet, tt.unmet) ||
+				strings.Contains(got.unmet+got.says, "secret") || got.says == "" {
 				t.Errorf("%+v, want %q", got, tt.unmet)
 			}
 		})
@@ -90,24 +96,29 @@ func TestFetchRefuses(t *testing.T) {
 	defer server.Close()
 	port := server.URL[strings.LastIndex(server.URL, ":"):]
 	for _, host := range []string{"127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "127.1.2.3", "0.0.0.0"} {
-		if got := fetch(t.Context(), &topology.WaveHTTP{URL: "http://" + host + port}, false); !strings.Contains(got.unmet, "did not answer") {
+		if got := fetch(t.Context(), &topology.WaveHTTP{URL: "http://" + host + port}, false); !strings.Contains(got.unmet,
+			"did not answer") {
 			t.Errorf("%s: %+v", host, got)
 		}
 	}
 	if asked {
 		t.Error("the hub's own machine was asked")
 	}
-	if got := fetch(t.Context(), &topology.WaveHTTP{URL: server.URL}, false); !strings.Contains(got.unmet, "--checks-reach-local") {
+	if got := fetch(t.Context(), &topology.WaveHTTP{URL: server.URL}, false); !strings.Contains(got.unmet,
+		"--checks-reach-local") {
 		t.Errorf("it does not say why: %+v", got)
 	}
 }
 
 func TestLocal(t *testing.T) {
 	for address, want := range map[string]bool{
-		"127.0.0.1": true, "127.255.0.1": true, "::1": true, "0.0.0.0": true, "0.1.2.3": true, "::": true, "169.254.169.254": true, "fe80::1": true, "fe80::1%eth0": true,
-		"::ffff:169.254.169.254": true, "224.0.0.1": true, "ff02::1": true, "64:ff9b::a9fe:a9fe": true, "2002:7f00:1::": true, "100.100.100.200": true,
-		"168.63.129.16": true, "fd00:ec2::254": true, "fd20:ce::254": true,
-		"10.0.0.1": false, "192.168.1.1": false, "203.0.113.7": false, "2001:db8::1": false, "fd00::1": false, "64:ff9b::a00:1": false, "::ffff:10.0.0.1": false,
+		"127.0.0.1": true, "127.255.0.1": true, "::1": true, "0.0.0.0": true, "0.1.2.3": true, "::": true,
+		"169.254.169.254": true, "fe80::1": true, "fe80::1%eth0": true,
+		"::ffff:169.254.169.254": true, "224.0.0.1": true, "ff02::1": true, "64:ff9b::a9fe:a9fe": true, "2002:7f00:1::": true,
+		"100.100.100.200": true,
+		"168.63.129.16":   true, "fd00:ec2::254": true, "fd20:ce::254": true,
+		"10.0.0.1": false, "192.168.1.1": false, "203.0.113.7": false, "2001:db8::1": false, "fd00::1": false,
+		"64:ff9b::a00:1": false, "::ffff:10.0.0.1": false,
 	} {
 		if got := local(netip.MustParseAddr(address)); got != want {
 			t.Errorf("%s is local: %t", address, got)

@@ -27,7 +27,8 @@ const (
 // watches, which begin after that time, tell nothing until the API server has come as far again. Started anew it lists
 // all.
 var errRestored = errors.New(
-	"the API server stores an older state than before, as after a restore from a backup; the hub ends, to begin anew with what stands there now",
+	"the API server stores an older state than before, as after a restore from a backup; the hub ends, to begin anew " +
+		"with what stands there now",
 )
 
 // Contact asks the API server for a small list every few seconds, past the cache. It is safe for concurrent use.

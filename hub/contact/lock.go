@@ -28,7 +28,8 @@ const (
 
 // errUnwatched ends a replica that does not lead.
 var errUnwatched = errors.New(
-	"another hub began to lead while this one could not ask for its Lease, so what happened meanwhile is not known; the hub ends, to begin anew with what stands there now",
+	"another hub began to lead while this one could not ask for its Lease, so what happened meanwhile is not known; the " +
+		"hub ends, to begin anew with what stands there now",
 )
 
 // Lock is the Lease by which one of several hubs leads. Every replica asks for it every 2 s anyway, and by it notices

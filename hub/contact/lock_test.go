@@ -50,7 +50,8 @@ func (l *lease) Update(_ context.Context, record resourcelock.LeaderElectionReco
 func TestALockNoticesARestore(t *testing.T) {
 	start := time.Unix(1000, 999) // a server cuts off the nanoseconds
 	record := func(holder string, transitions int, after time.Duration) *resourcelock.LeaderElectionRecord {
-		return &resourcelock.LeaderElectionRecord{HolderIdentity: holder, LeaderTransitions: transitions, RenewTime: metav1.NewTime(start.Add(after))}
+		return &resourcelock.LeaderElectionRecord{HolderIdentity: holder, LeaderTransitions: transitions,
+			RenewTime: metav1.NewTime(start.Add(after))}
 	}
 	type step struct {
 		after   time.Duration // by the clock of this replica
@@ -69,7 +70,8 @@ func TestALockNoticesARestore(t *testing.T) {
 			{}, {write: record("me", 0, 0)}, {write: record("me", 0, 2*time.Second)}, {},
 		}, nil},
 		{"an answer is lost, the write is not", []step{
-			{write: record("me", 3, 0)}, {write: record("me", 3, 2*time.Second), problem: unreachable}, {stored: record("me", 3, 2*time.Second)},
+			{write: record("me", 3, 0)}, {write: record("me", 3, 2*time.Second), problem: unreachable},
+			{stored: record("me", 3, 2*time.Second)},
 		}, nil},
 		{"a write is lost", []step{
 			{write: record("me", 3, 0)}, {write: record("me", 3, 2*time.Second), problem: unreachable}, {},
@@ -84,7 +86,8 @@ func TestALockNoticesARestore(t *testing.T) {
 			{write: record("me", 0, 0)}, {gone: true},
 		}, errRestored},
 		{"another one leads, renews and hands over", []step{
-			{stored: record("other", 1, 0)}, {stored: record("other", 1, 2*time.Second)}, {stored: record("", 1, 3*time.Second)}, {stored: record("third", 2, -time.Hour)},
+			{stored: record("other", 1, 0)}, {stored: record("other", 1, 2*time.Second)}, {stored: record("", 1, 3*time.Second)},
+			{stored: record("third", 2, -time.Hour)},
 		}, nil},
 		{"another one leads, and the Lease is older", []step{
 			{stored: record("other", 1, time.Hour)}, {stored: record("other", 1, time.Minute)},
@@ -128,7 +131,8 @@ func TestALockNoticesARestore(t *testing.T) {
 			}
 			wrote := server.writes
 			_, _, err = l.Get(t.Context())
-			for _, err := range []error{err, l.Update(t.Context(), *record("me", 9, 0)), l.Create(t.Context(), *record("me", 9, 0))} {
+			for _, err := range []error{err, l.Update(t.Context(), *record("me", 9, 0)),
+				l.Create(t.Context(), *record("me", 9, 0))} {
 				if !errors.Is(err, tc.want) {
 					t.Errorf("after that: %v", err)
 				}

@@ -126,7 +126,8 @@ func adaptiveNotes(d *draft, subsets []division.Subset, shares []division.Subset
 		return nil
 	}
 	return []Note{{Reason: Placed, Message: fmt.Sprintf(
-		"by the strategy Adaptive %s, and instead %s; what runs stays where it is, and what is added goes to the subsets in their order where there are nodes",
+		"by the strategy Adaptive %s, and instead %s; what runs stays where it is, and what is added goes to the subsets "+
+			"in their order where there are nodes",
 		strings.Join(fewer, ", "),
 		strings.Join(more, ", "),
 	)}}

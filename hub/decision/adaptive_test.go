@@ -159,7 +159,8 @@ func TestAdaptiveGoesByRoom(t *testing.T) {
 	f.run(2 * tick)
 	f.expect("a@east:2 b@west:4")
 	note := adaptiveNote(t, f)
-	want := "by the strategy Adaptive subset a has 2 of its 6 replicas, and instead subset b has 4 more; what runs stays where it is, " +
+	want := "by the strategy Adaptive subset a has 2 of its 6 replicas, and instead subset b has 4 more; what runs " +
+		"stays where it is, " +
 		"and what is added goes to the subsets in their order where there are nodes"
 	if note != want {
 		t.Errorf("%s\nwant %s", note, want)
@@ -172,7 +173,8 @@ func TestAdaptiveNotWithFence(t *testing.T) {
 	f.facts.Reschedule, f.facts.Failover.Mode = nil, topology.FailoverFence
 	f.run(10 * time.Minute)
 	f.expect("a@east:2+1 b@west:3")
-	if note := adaptiveNote(t, f); note != "scheduleStrategy Adaptive is not carried out with failover.mode Fence; pods that find no node wait" {
+	if note := adaptiveNote(t, f); note != "scheduleStrategy Adaptive is not carried out with failover.mode Fence; pods "+
+		"that find no node wait" {
 		t.Error(note)
 	}
 }
@@ -267,7 +269,8 @@ func TestAdaptiveComesToRest(t *testing.T) {
 		}
 		f.run(time.Minute)
 		f.calm = true
-		name := fmt.Sprintf("seed %d, %s in %s for %d", seed, strings.Join(text, " "), strings.Join(places, " "), f.facts.Workload.Replicas)
+		name := fmt.Sprintf("seed %d, %s in %s for %d", seed, strings.Join(text, " "), strings.Join(places, " "),
+			f.facts.Workload.Replicas)
 		f.run(12 * time.Hour)
 		least := f.leastRunning()
 		var running int32

@@ -44,7 +44,8 @@ func TestAdaptiveSpreadIsThePublishedExample(t *testing.T) {
 	if west.SpreadSubset != "b" || west.Reason.Code != CellStandIn {
 		t.Errorf("west: %+v", west)
 	}
-	want := "by the strategy Adaptive subset a has 0 of its 2 replicas, and instead subset b has 2 more; what runs stays where it is, " +
+	want := "by the strategy Adaptive subset a has 0 of its 2 replicas, and instead subset b has 2 more; what runs " +
+		"stays where it is, " +
 		"and what is added goes to the subsets in their order where there are nodes"
 	if note := adaptiveNote(t, f); note != want {
 		t.Errorf("%s\nwant %s", note, want)
@@ -114,7 +115,8 @@ func TestAdaptiveSpreadWaits(t *testing.T) {
 	f.facts.Failover.Mode = topology.FailoverFence
 	f.run(10 * time.Minute)
 	f.expect("a@east:0+2 b@west:2")
-	if note := adaptiveNote(t, f); note != "scheduleStrategy Adaptive is not carried out with failover.mode Fence; pods that find no node wait" {
+	if note := adaptiveNote(t, f); note != "scheduleStrategy Adaptive is not carried out with failover.mode Fence; pods "+
+		"that find no node wait" {
 		t.Error(note)
 	}
 }
@@ -180,7 +182,8 @@ func TestAdaptiveSpreadComesToRest(t *testing.T) {
 		}
 		f.run(time.Minute)
 		f.calm = true
-		name := fmt.Sprintf("seed %d, %s in %s for %d", seed, strings.Join(text, " "), strings.Join(places, " "), f.facts.Workload.Replicas)
+		name := fmt.Sprintf("seed %d, %s in %s for %d", seed, strings.Join(text, " "), strings.Join(places, " "),
+			f.facts.Workload.Replicas)
 		f.run(12 * time.Hour)
 		if least, n := f.leastRunning(), f.runs(); n < least {
 			t.Errorf("%s: %d of %d run in the end: %s", name, n, least, f)
@@ -208,11 +211,15 @@ func TestReadSpreadStrategy(t *testing.T) {
 		want  *kinds.Adaptive
 	}{
 		{apps.WorkloadSpreadScheduleStrategy{}, nil},
-		{apps.WorkloadSpreadScheduleStrategy{Type: "Fixed", Adaptive: &apps.AdaptiveWorkloadSpreadStrategy{RescheduleCriticalSeconds: new(int32(9))}}, nil},
+		{apps.WorkloadSpreadScheduleStrategy{Type: "Fixed",
+			Adaptive: &apps.AdaptiveWorkloadSpreadStrategy{RescheduleCriticalSeconds: new(int32(9))}}, nil},
 		{apps.WorkloadSpreadScheduleStrategy{Type: "Adaptive"}, nil},
 		{apps.WorkloadSpreadScheduleStrategy{Type: "Adaptive", Adaptive: &apps.AdaptiveWorkloadSpreadStrategy{}}, nil},
-		{apps.WorkloadSpreadScheduleStrategy{Type: "Adaptive", Adaptive: &apps.AdaptiveWorkloadSpreadStrategy{RescheduleCriticalSeconds: new(int32(0))}}, nil},
-		{apps.WorkloadSpreadScheduleStrategy{Type: "Adaptive", Adaptive: &apps.AdaptiveWorkloadSpreadStrategy{RescheduleCriticalSeconds: new(int32(9)), DisableSimulationSchedule: true}},
+		{apps.WorkloadSpreadScheduleStrategy{Type: "Adaptive",
+			Adaptive: &apps.AdaptiveWorkloadSpreadStrategy{RescheduleCriticalSeconds: new(int32(0))}}, nil},
+		{apps.WorkloadSpreadScheduleStrategy{Type: "Adaptive",
+			Adaptive: &apps.AdaptiveWorkloadSpreadStrategy{RescheduleCriticalSeconds: new(int32(9)),
+				DisableSimulationSchedule: true}},
 			&kinds.Adaptive{Critical: 9 * time.Second, Closed: 5 * time.Minute}},
 	} {
 		ws := workloadSpread("ws", "x:=3 y:")

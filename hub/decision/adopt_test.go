@@ -16,8 +16,10 @@ func TestAdoptionLooksFirst(t *testing.T) {
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
-	if len(first.Spec.Cells) != 3 || first.Spec.Placed != 0 || len(first.Notes) != 1 || first.Notes[0].Reason != Adopting ||
-		!strings.Contains(first.Notes[0].Message, "until east, south, west have told") && !strings.Contains(first.Notes[0].Message, "until east, west, south have told") {
+	if len(first.Spec.Cells) != 3 || first.Spec.Placed != 0 || len(first.Notes) != 1 ||
+		first.Notes[0].Reason != Adopting ||
+		!strings.Contains(first.Notes[0].Message, "until east, south, west have told") &&
+			!strings.Contains(first.Notes[0].Message, "until east, west, south have told") {
 		t.Fatalf("first decision %+v", first)
 	}
 	for _, c := range first.Spec.Cells {
@@ -28,7 +30,8 @@ func TestAdoptionLooksFirst(t *testing.T) {
 	f.Last = &first.Spec
 	f.Found = map[string]Found{"east": {"": 9}, "south": {}}
 	waits, refusal := Plan(f)
-	if refusal != nil || waits.Spec.Sequence != first.Spec.Sequence || !strings.Contains(waits.Notes[0].Message, "until west has told") {
+	if refusal != nil || waits.Spec.Sequence != first.Spec.Sequence ||
+		!strings.Contains(waits.Notes[0].Message, "until west has told") {
 		t.Fatalf("second decision %+v, %+v", waits, refusal)
 	}
 	f.Found["west"] = Found{"": 3}
@@ -36,7 +39,8 @@ func TestAdoptionLooksFirst(t *testing.T) {
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
-	if decided.Spec.Clusters != "east:9 west:3" || decided.Spec.Placed != 12 || decided.Spec.Sequence <= first.Spec.Sequence {
+	if decided.Spec.Clusters != "east:9 west:3" || decided.Spec.Placed != 12 ||
+		decided.Spec.Sequence <= first.Spec.Sequence {
 		t.Errorf("decision %+v", decided.Spec)
 	}
 	adopt := map[string]string{}
@@ -78,7 +82,8 @@ func TestAdoptionOfAConflict(t *testing.T) {
 	}
 	f.Last, f.Found = &task.Spec, map[string]Found{"east": {"": 5}}
 	waits, refusal := Plan(f)
-	if refusal != nil || waits.Spec.Sequence != task.Spec.Sequence || !strings.Contains(waits.Notes[0].Message, "until west has told") {
+	if refusal != nil || waits.Spec.Sequence != task.Spec.Sequence ||
+		!strings.Contains(waits.Notes[0].Message, "until west has told") {
 		t.Fatalf("%+v, %+v", waits.Spec, refusal)
 	}
 	f.Found["west"] = Found{"": 1}
@@ -96,9 +101,11 @@ func TestAdoptionOfAConflict(t *testing.T) {
 }
 
 func TestAdoptionRefusesAForeignSubset(t *testing.T) {
-	f := Facts{Workload: subsets(4, "a:a b:b"), Members: members("east/a west/b"), Adopt: true, Found: map[string]Found{"east": {"a": 2, "old": 1}, "west": {"b": 1}}}
+	f := Facts{Workload: subsets(4, "a:a b:b"), Members: members("east/a west/b"), Adopt: true,
+		Found: map[string]Found{"east": {"a": 2, "old": 1}, "west": {"b": 1}}}
 	_, refusal := Plan(f)
-	if refusal == nil || refusal.Reason != AdoptionRefused || !strings.Contains(refusal.Message, `in east has subset "old" with 1 replicas`) {
+	if refusal == nil || refusal.Reason != AdoptionRefused ||
+		!strings.Contains(refusal.Message, `in east has subset "old" with 1 replicas`) {
 		t.Errorf("refusal %+v", refusal)
 	}
 }

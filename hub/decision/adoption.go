@@ -62,7 +62,8 @@ func discover(d *draft) *kinds.Rejection {
 			waiting = append(waiting, m.Name)
 		}
 		spec.Cells = append(spec.Cells, topology.Cell{
-			Cluster: m.Name, Subset: d.workload.Subsets[0].Name, Adoption: topology.Adoption{Phase: topology.AdoptionDiscovering}, Reason: topology.Reason{Code: CellLooking},
+			Cluster: m.Name, Subset: d.workload.Subsets[0].Name,
+			Adoption: topology.Adoption{Phase: topology.AdoptionDiscovering}, Reason: topology.Reason{Code: CellLooking},
 		})
 	}
 	if len(waiting) == 0 || len(spec.Cells) > topology.MaxCells {
@@ -81,7 +82,8 @@ func discover(d *draft) *kinds.Rejection {
 	d.facts.Overrides.mark(spec.Cells)
 	newRevision := d.last == nil || d.last.Revision != spec.Revision
 	wave := lend(d, &spec, replicas, nil, newRevision)
-	spec.Wave, spec.Template, spec.PreviousTemplate = wave.Progress, templateOf(d, newRevision), previousTemplateOf(d, &spec, replicas, &wave, newRevision)
+	spec.Wave, spec.Template, spec.PreviousTemplate = wave.Progress, templateOf(d, newRevision),
+		previousTemplateOf(d, &spec, replicas, &wave, newRevision)
 	assignSequences(d, &spec, newRevision)
 	d.done = true
 	d.decision = Decision{
@@ -89,7 +91,8 @@ func discover(d *draft) *kinds.Rejection {
 		Wave:  wave.Waits,
 		Again: wave.Again,
 		Notes: []Note{{Reason: Adopting, Message: fmt.Sprintf(
-			"%s adopts what runs in the members and waits until %s told what that is; nothing is changed before; to leave a member out, narrow spec.clusters of %s %s",
+			"%s adopts what runs in the members and waits until %s told what that is; nothing is changed before; to leave a "+
+				"member out, narrow spec.clusters of %s %s",
 			d.workload.Key.Sentence(),
 			names(waiting),
 			d.facts.Policy.Kind,
@@ -141,7 +144,8 @@ func checkFound(d *draft) *kinds.Rejection {
 				return &kinds.Rejection{
 					Reason: AdoptionRefused,
 					Message: fmt.Sprintf(
-						"%s in %s has subset %q with %d replicas, which the object on the hub does not have; give it a subset of that name, and it is adopted",
+						"%s in %s has subset %q with %d replicas, which the object on the hub does not have; give it a subset of that "+
+							"name, and it is adopted",
 						d.workload.Key.Sentence(),
 						cluster,
 						subset,

@@ -34,7 +34,8 @@ func TestBreakGoesBackAtRest(t *testing.T) {
 	for i := range f.Last.Cells {
 		task[f.Last.Cells[i].Cluster] = f.Last.Cells[i].TaskSequence
 	}
-	for _, want := range []string{"east:0/0 south:0/0 west:1/3", "east:1/1 south:1/1 west:1/1", "east:1/1 south:1/1 west:1/1"} {
+	for _, want := range []string{"east:0/0 south:0/0 west:1/3", "east:1/1 south:1/1 west:1/1",
+		"east:1/1 south:1/1 west:1/1"} {
 		before := f.Last.Sequence
 		d = plan(t, f)
 		if got := breaks(&d); got != want {

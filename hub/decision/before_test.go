@@ -14,7 +14,9 @@ import (
 // template gives the workload a template of its revision.
 func template(f *Facts, revision string, update int32) {
 	f.Workload.Revision, f.Workload.Template = revision, []byte(`{"of":"`+revision+`"}`)
-	f.Workload.Subsets[0].Amounts = func(n int32) lending.Amounts { return lending.Amounts{Updated: min(update, n), Unavailable: 1} }
+	f.Workload.Subsets[0].Amounts = func(n int32) lending.Amounts {
+		return lending.Amounts{Updated: min(update, n), Unavailable: 1}
+	}
 }
 
 // before prints the template of before, "-" for none.
@@ -28,7 +30,8 @@ func before(d *Decision) string {
 // TestTemplateBefore tells which template pods have that may not be updated, from decision to decision of one workload
 // of nine.
 func TestTemplateBefore(t *testing.T) {
-	canary := topology.Wave{Name: "canary", Clusters: topology.WaveClusters{Names: []string{"east"}}, Approval: topology.ApprovalRequired}
+	canary := topology.Wave{Name: "canary", Clusters: topology.WaveClusters{Names: []string{"east"}},
+		Approval: topology.ApprovalRequired}
 	inWaves := func(f *Facts) {
 		f.Rollout = topology.Rollout{Strategy: topology.RolloutWaves, Waves: []topology.Wave{canary}}
 	}

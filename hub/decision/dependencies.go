@@ -65,7 +65,8 @@ func dependencies(d *draft) ([]topology.Dependency, []Note) {
 	}
 	if len(secrets) > 0 {
 		notes = append(notes, Note{Reason: topology.PolicySecretsNotCarried, Message: fmt.Sprintf(
-			"%s names Secret %s, and Secrets stay on the hub; set spec.dependencies.secrets: Carry in %s %s, or make it in each member",
+			"%s names Secret %s, and Secrets stay on the hub; set spec.dependencies.secrets: Carry in %s %s, or make it in "+
+				"each member",
 			d.workload.Key.Sentence(),
 			listed(secrets),
 			d.facts.Policy.Kind,
@@ -74,7 +75,8 @@ func dependencies(d *draft) ([]topology.Dependency, []Note) {
 	}
 	if len(tokens) > 0 {
 		notes = append(notes, Note{Reason: topology.PolicySecretsNotCarried, Message: fmt.Sprintf(
-			"%s names Secret %s, the token of a ServiceAccount of the hub, which is worth nothing in a member and stays; make one of that name in each member",
+			"%s names Secret %s, the token of a ServiceAccount of the hub, which is worth nothing in a member and stays; make "+
+				"one of that name in each member",
 			d.workload.Key.Sentence(),
 			listed(tokens),
 		)})
@@ -82,7 +84,8 @@ func dependencies(d *draft) ([]topology.Dependency, []Note) {
 	if over := len(carried) - topology.MaxDependencies; over > 0 {
 		carried = carried[:topology.MaxDependencies]
 		notes = append(notes, Note{Reason: TooManyDependencies, Stalled: true, Message: fmt.Sprintf(
-			"%s names %d objects, and at most %d go with a workload; the last %d by kind and name do not: make them in each member, or put several into one",
+			"%s names %d objects, and at most %d go with a workload; the last %d by kind and name do not: make them in each "+
+				"member, or put several into one",
 			d.workload.Key.Sentence(),
 			topology.MaxDependencies+over,
 			topology.MaxDependencies,

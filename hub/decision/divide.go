@@ -17,7 +17,8 @@ import (
 
 // divided is the outcome of the division, in the terms of a placement.
 type divided struct {
-	cells    []topology.Cell // replicas and reason decided; cells with none that the last decision did not have are left out
+	// replicas and reason decided; cells with none that the last decision did not have are left out
+	cells    []topology.Cell
 	subsets  map[string]int32
 	unplaced []topology.Unplaced
 }
@@ -180,7 +181,8 @@ func divideOpen(d *draft) (divided, []Note, *kinds.Rejection) {
 	last := lastCells(d)
 	all := openCells(d, last)
 	in := division.Input{
-		Replicas: d.workload.Replicas, Subsets: []division.Subset{{}}, Salt: d.workload.Key.String(), Spread: spreadOf(d), Pools: poolsOf(d),
+		Replicas: d.workload.Replicas, Subsets: []division.Subset{{}}, Salt: d.workload.Key.String(), Spread: spreadOf(d),
+		Pools: poolsOf(d),
 	}
 	for i := range all {
 		in.Cells = append(in.Cells, all[i].Cell)

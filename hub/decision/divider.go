@@ -117,7 +117,8 @@ func reassign(d *draft, cells []topology.Cell, keep bool, removed int) (out []to
 			rooms[i], loose[m.Name] = rooms[i]-n, loose[m.Name]-int32(n)
 			at := slices.IndexFunc(out, func(c topology.Cell) bool { return c.Cluster == m.Name && c.Subset == parts[i].Name })
 			if at < 0 {
-				at, out = len(out), append(out, topology.Cell{Cluster: m.Name, Subset: parts[i].Name, Reason: topology.Reason{Code: division.CellKept}})
+				at, out = len(out), append(out, topology.Cell{Cluster: m.Name, Subset: parts[i].Name,
+					Reason: topology.Reason{Code: division.CellKept}})
 			}
 			out[at].Replicas += int32(n)
 		}

@@ -372,7 +372,8 @@ func removedNotes(d *draft, spec *topology.WorkloadPlacementSpec) []Note {
 		}
 		slices.Sort(clusters)
 		message := fmt.Sprintf(
-			"%d pods of subset %s, which was removed, run on in %s; they go as others are available in the subsets that are left",
+			"%d pods of subset %s, which was removed, run on in %s; they go as others are available in the subsets that are "+
+				"left",
 			n,
 			s.Name,
 			nameColumn(slices.Compact(clusters)),

@@ -80,7 +80,9 @@ func told(last *topology.WorkloadPlacementSpec, text string) map[string]capacity
 		if n, _ := fmt.Sscanf(rest, "%d/%d", &available, &total); n < 2 {
 			total = available
 		}
-		out[name] = capacity.Report{Sequence: sequence[name], Applied: true, Use: map[string]work.SubsetUse{"": {Desired: total, Total: total, Ready: available, Available: available, Updated: total, UpdatedReady: available, UpdatedAvailable: available}}}
+		out[name] = capacity.Report{Sequence: sequence[name], Applied: true,
+			Use: map[string]work.SubsetUse{"": {Desired: total, Total: total, Ready: available, Available: available,
+				Updated: total, UpdatedReady: available, UpdatedAvailable: available}}}
 	}
 	return out
 }
@@ -106,7 +108,8 @@ func TestFailoverStories(t *testing.T) {
 			{"it is silent", "east south west!", "east:4 south:4 west:4", "east:4 south:4 west:4"},
 			{"it is lost", "east south west*", "east:4 south:4 west:4", "east:6 south:6 west:4-4(Lost)"},
 			{"its replacements start", "east south west*", "east:4/6 south:5/6 west:4", "east:6 south:6 west:4-4(Lost)"},
-			{"the hub restarts, and is not sure yet", "east south west!", "east:6 south:6 west:4", "east:6 south:6 west:4-4(Lost)"},
+			{"the hub restarts, and is not sure yet", "east south west!", "east:6 south:6 west:4",
+				"east:6 south:6 west:4-4(Lost)"},
 			{"it is back", "east south west", "east:6 south:6 west:4", "east:6 south:6 west:0"},
 			{"nothing comes back", "east south west", "east:6 south:6 west:0", "east:6 south:6 west:0"},
 		}},
@@ -118,7 +121,8 @@ func TestFailoverStories(t *testing.T) {
 		"it returns with broken pods": {limited(1, 0), topology.FailoverReplace, []stage{
 			{"placed", "east south west", "", "east:4 south:4 west:4"},
 			{"it is lost", "east south west*", "east:4 south:4 west:4", "east:6 south:6 west:4-4(Lost)"},
-			{"all its pods are broken: it has nothing to offer", "east south west", "east:5/6 south:5/6 west:0/4", "east:6 south:6 west:0"},
+			{"all its pods are broken: it has nothing to offer", "east south west", "east:5/6 south:5/6 west:0/4",
+				"east:6 south:6 west:0"},
 		}},
 		"nobody else": {limited(1, 0), topology.FailoverReplace, []stage{
 			{"placed", "west", "", "west:12"},
@@ -128,15 +132,18 @@ func TestFailoverStories(t *testing.T) {
 		"a drain without a surge": {limited(2, 0), "", []stage{
 			{"placed", "east south west", "", "east:4 south:4 west:4"},
 			{"two stop", "east south west~", "east:4 south:4 west:4", "east:4 south:4 west:2-2(Draining) Moving:4"},
-			{"they are gone: two start", "east south west~", "east:4 south:4 west:2", "east:5 south:5 west:2-2(Draining) Moving:2"},
-			{"one is available: the next stops", "east south west~", "east:5 south:4/5 west:2", "east:5 south:5 west:1-1(Draining) Moving:2"},
+			{"they are gone: two start", "east south west~", "east:4 south:4 west:2",
+				"east:5 south:5 west:2-2(Draining) Moving:2"},
+			{"one is available: the next stops", "east south west~", "east:5 south:4/5 west:2",
+				"east:5 south:5 west:1-1(Draining) Moving:2"},
 			{"and is gone", "east south west~", "east:5 south:5 west:1", "east:5 south:6 west:0 Moving:1"},
 			{"the last is gone", "east south west~", "east:5 south:6 west:0", "east:6 south:6 west:0"},
 		}},
 		"a drain with a surge": {limited(0, 2), "", []stage{
 			{"placed", "east south west", "", "east:4 south:4 west:4"},
 			{"two start", "east south west~", "east:4 south:4 west:4", "east:5 south:5 west:4-4(Draining) Moving:2"},
-			{"they are available: two go", "east south west~", "east:5 south:5 west:4", "east:5 south:5 west:2-2(Draining) Moving:2"},
+			{"they are available: two go", "east south west~", "east:5 south:5 west:4",
+				"east:5 south:5 west:2-2(Draining) Moving:2"},
 			{"they are gone: two start", "east south west~", "east:5 south:5 west:2", "east:6 south:6 west:2-2(Draining)"},
 			{"undone in the middle: what is there stays", "east south west", "east:6 south:6 west:2", "east:5 south:5 west:2"},
 		}},
@@ -144,30 +151,41 @@ func TestFailoverStories(t *testing.T) {
 			{"placed", "east south west", "", "east:4 south:4 west:4"},
 			{"two start in each", "east south west~", "east:4 south:4 west:4", "east:6 south:6 west:4-4(Draining)"},
 			{"two are available: two go", "east south west~", "east:6 south:4/6 west:4", "east:6 south:6 west:2-2(Draining)"},
-			{"taken back: one of the available ones is too many, and stays", "east south west", "east:6 south:4/6 west:2", "east:6-1(Shrinking) south:5 west:2"},
+			{"taken back: one of the available ones is too many, and stays", "east south west", "east:6 south:4/6 west:2",
+				"east:6-1(Shrinking) south:5 west:2"},
 			{"while the last one starts", "east south west", "east:6 south:4/5 west:2", "east:6-1(Shrinking) south:5 west:2"},
 			{"it is available", "east south west", "east:6 south:5 west:2", "east:5 south:5 west:2"},
 		}},
 		"a second drain while pods of the first start": {limited(0, 2), "", []stage{
 			{"placed", "east south west", "", "east:4 south:4 west:4"},
 			{"two start", "east~ south west", "east:4 south:4 west:4", "east:4-4(Draining) south:5 west:5 Moving:2"},
-			{"what is available stays, and what starts where the surge has room", "east~ south west~", "east:4 south:4/5 west:4/5", "east:4-4(Draining) south:5 west:5-5(Draining) Moving:7"},
-			{"that is needed no more", "east~ south west~", "east:4 south:5 west:4/5", "east:3-3(Draining) south:5 west:4-4(Draining) Moving:7"},
-			{"as many are gone: others start", "east~ south west~", "east:3 south:5 west:4", "east:3-3(Draining) south:7 west:4-4(Draining) Moving:5"},
+			{"what is available stays, and what starts where the surge has room", "east~ south west~",
+				"east:4 south:4/5 west:4/5", "east:4-4(Draining) south:5 west:5-5(Draining) Moving:7"},
+			{"that is needed no more", "east~ south west~", "east:4 south:5 west:4/5",
+				"east:3-3(Draining) south:5 west:4-4(Draining) Moving:7"},
+			{"as many are gone: others start", "east~ south west~", "east:3 south:5 west:4",
+				"east:3-3(Draining) south:7 west:4-4(Draining) Moving:5"},
 		}},
 		"a second drain with what starts in the surge": {limited(0, 1), "", []stage{
 			{"placed", "east south west", "", "east:4 south:4 west:4"},
 			{"one starts", "east~ south west", "east:4 south:4 west:4", "east:4-4(Draining) south:5 west:4 Moving:3"},
-			{"what is available stays, what starts does not", "east~ south~ west", "east:4 south:4/5 west:4", "east:4-4(Draining) south:4-4(Draining) west:4 Moving:8"},
-			{"that is gone: one starts", "east~ south~ west", "east:4 south:4 west:4", "east:4-4(Draining) south:4-4(Draining) west:5 Moving:7"},
+			{"what is available stays, what starts does not", "east~ south~ west", "east:4 south:4/5 west:4",
+				"east:4-4(Draining) south:4-4(Draining) west:4 Moving:8"},
+			{"that is gone: one starts", "east~ south~ west", "east:4 south:4 west:4",
+				"east:4-4(Draining) south:4-4(Draining) west:5 Moving:7"},
 		}},
 		"a policy selects other members, without a surge": {limited(2, 0), "", []stage{
 			{"placed", "east- south- west", "", "west:12"},
-			{"two stop, and one starts, since nothing runs elsewhere", "east south west-", "west:12", "east:0 south:1 west:10-10(Excluded) Moving:11"},
-			{"they are gone: two start", "east south west-", "south:0/1 west:10", "east:1 south:2 west:10-10(Excluded) Moving:9"},
-			{"they are available: as many stop", "east south west-", "east:1 south:2 west:10", "east:1 south:2 west:7-7(Excluded) Moving:9"},
-			{"it is heard of no more: all start elsewhere", "east south west-!", "east:1 south:2 west:7", "east:6 south:6 west:7-7(Abandoned)"},
-			{"it is back, and half of them are available", "east south west-", "east:3/6 south:3/6 west:7", "east:6 south:6 west:4-4(Excluded)"},
+			{"two stop, and one starts, since nothing runs elsewhere", "east south west-", "west:12",
+				"east:0 south:1 west:10-10(Excluded) Moving:11"},
+			{"they are gone: two start", "east south west-", "south:0/1 west:10",
+				"east:1 south:2 west:10-10(Excluded) Moving:9"},
+			{"they are available: as many stop", "east south west-", "east:1 south:2 west:10",
+				"east:1 south:2 west:7-7(Excluded) Moving:9"},
+			{"it is heard of no more: all start elsewhere", "east south west-!", "east:1 south:2 west:7",
+				"east:6 south:6 west:7-7(Abandoned)"},
+			{"it is back, and half of them are available", "east south west-", "east:3/6 south:3/6 west:7",
+				"east:6 south:6 west:4-4(Excluded)"},
 			{"all are", "east south west-", "east:6 south:6 west:4", "east:6 south:6 west:0"},
 			{"nothing is left there", "east south west-", "east:6 south:6 west:0", "east:6 south:6"},
 		}},
@@ -178,7 +196,8 @@ func TestFailoverStories(t *testing.T) {
 		"a policy with Fence selects other members": {limited(1, 1), topology.FailoverFence, []stage{
 			{"placed", "east- west", "", "west:12"},
 			{"one goes", "east west-", "west:12", "east:0 west:11-11(Excluded) Moving:12"},
-			{"it is heard of no more: nothing starts that may run there", "east west-!", "west:12", "east:0 west:11-11(Excluded) Moving:12"},
+			{"it is heard of no more: nothing starts that may run there", "east west-!", "west:12",
+				"east:0 west:11-11(Excluded) Moving:12"},
 		}},
 		"a drain of what may have no twin": {limited(1, 1), topology.FailoverFence, []stage{
 			{"placed", "east west", "", "east:6 west:6"},
@@ -195,7 +214,8 @@ func TestFailoverStories(t *testing.T) {
 			{"placed", "east south west", "", "east:4 south:4 west:4"},
 			{"lost", "east south west*", "east:4 south:4 west:4", "east:6 south:6 west:4-4(Lost)"},
 			{"both", "east south* west*", "east:6 south:6 west:4", "east:12 south:6-6(Lost) west:4-4(Lost)"},
-			{"the first one is back: what does not run yet is its own", "east south* west", "east:6/12 south:6 west:4", "east:8 south:6-6(Lost) west:4"},
+			{"the first one is back: what does not run yet is its own", "east south* west", "east:6/12 south:6 west:4",
+				"east:8 south:6-6(Lost) west:4"},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -238,7 +258,9 @@ func TestFailoverInTheMiddleOfARollout(t *testing.T) {
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			w := open(12)
-			w.Subsets[0].Amounts = func(n int32) lending.Amounts { return lending.Amounts{Updated: n - tc.partition, Unavailable: 1} }
+			w.Subsets[0].Amounts = func(n int32) lending.Amounts {
+				return lending.Amounts{Updated: n - tc.partition, Unavailable: 1}
+			}
 			f := Facts{Workload: w, Failover: topology.Failover{Mode: topology.FailoverReplace, After: "5m"}}
 			decide := func(members string, updated int32) {
 				t.Helper()
@@ -289,7 +311,9 @@ func TestFailoverHolds(t *testing.T) {
 		names := []string{"east", "north", "south", "west"}[:2+r.IntN(3)]
 		w := open(1 + r.Int32N(14))
 		breaks, adds := r.Int32N(3), r.Int32N(3)
-		w.Subsets[0].Amounts = func(n int32) lending.Amounts { return lending.Amounts{Updated: n, Unavailable: breaks, Surge: adds} }
+		w.Subsets[0].Amounts = func(n int32) lending.Amounts {
+			return lending.Amounts{Updated: n, Unavailable: breaks, Surge: adds}
+		}
 		f := Facts{Workload: w, Failover: topology.Failover{Mode: topology.FailoverReplace, After: "5m"}}
 		pods := map[string][2]int32{} // available, total
 		state := map[string]string{}
@@ -321,7 +345,8 @@ func TestFailoverHolds(t *testing.T) {
 				if state[c.Cluster] == "*" && f.Last != nil {
 					for _, had := range f.Last.Cells {
 						if had.Cluster == c.Cluster && had.Replicas != c.Replicas {
-							t.Fatalf("seed %d: a lost member is told otherwise:%s, %s, then %s", seed, text, showMoves(f.Last), showMoves(&d.Spec))
+							t.Fatalf("seed %d: a lost member is told otherwise:%s, %s, then %s", seed, text, showMoves(f.Last),
+								showMoves(&d.Spec))
 						}
 					}
 				}
@@ -331,7 +356,8 @@ func TestFailoverHolds(t *testing.T) {
 			}
 			f.Last = &d.Spec
 			if again := plan(t, f); !cmp.Equal(again.Spec, d.Spec) {
-				t.Fatalf("seed %d: a decision from its own result changes, with%s, %s:\n%s", seed, text, pod, cmp.Diff(d.Spec, again.Spec))
+				t.Fatalf("seed %d: a decision from its own result changes, with%s, %s:\n%s", seed, text, pod,
+					cmp.Diff(d.Spec, again.Spec))
 			}
 			for _, c := range d.Spec.Cells {
 				if state[c.Cluster] == "!" || state[c.Cluster] == "*" || r.IntN(3) == 0 {
@@ -372,7 +398,9 @@ func TestOtherMembersKeepWhatRuns(t *testing.T) {
 		names := []string{"east", "north", "south", "west"}
 		w := open(1 + r.Int32N(14))
 		breaks, adds := r.Int32N(4), r.Int32N(3)
-		w.Subsets[0].Amounts = func(n int32) lending.Amounts { return lending.Amounts{Updated: n, Unavailable: breaks, Surge: adds} }
+		w.Subsets[0].Amounts = func(n int32) lending.Amounts {
+			return lending.Amounts{Updated: n, Unavailable: breaks, Surge: adds}
+		}
 		least := w.Replicas
 		if adds == 0 {
 			least = max(w.Replicas-breaks, 1)
@@ -390,7 +418,8 @@ func TestOtherMembersKeepWhatRuns(t *testing.T) {
 				f.Last = &d.Spec
 				available, rest := live(r, &d.Spec, pods)
 				if phase > 0 && available < least {
-					t.Fatalf("seed %d, phase %d: %d of %d pods are available, want at least %d: %s, pods %v", seed, phase, available, w.Replicas, least, showMoves(f.Last), pods)
+					t.Fatalf("seed %d, phase %d: %d of %d pods are available, want at least %d: %s, pods %v", seed, phase, available,
+						w.Replicas, least, showMoves(f.Last), pods)
 				}
 				if rest {
 					break

@@ -50,7 +50,8 @@ func limitRows() []limitRow {
 
 func (r *limitRow) strategy() *apps.RollingUpdateCloneSetStrategy {
 	s := &apps.RollingUpdateCloneSetStrategy{}
-	for text, to := range map[*string]**intstr.IntOrString{&r.partition: &s.Partition, &r.breaks: &s.MaxUnavailable, &r.surge: &s.MaxSurge} {
+	for text, to := range map[*string]**intstr.IntOrString{&r.partition: &s.Partition, &r.breaks: &s.MaxUnavailable,
+		&r.surge: &s.MaxSurge} {
 		if *text != "" {
 			*to = new(intstr.Parse(*text))
 		}
@@ -68,7 +69,8 @@ func (r *limitRow) copies(t *testing.T, k int32) int32 {
 		if i < 100%k {
 			n++
 		}
-		l, err := budget.Resolve(budget.Strategy{Partition: s.Partition, MaxUnavailable: s.MaxUnavailable, MaxSurge: s.MaxSurge}, n)
+		l, err := budget.Resolve(budget.Strategy{Partition: s.Partition, MaxUnavailable: s.MaxUnavailable,
+			MaxSurge: s.MaxSurge}, n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,20 +111,23 @@ func (r *limitRow) rollOut(t *testing.T, k int) lending.Amounts {
 		var held, now lending.Amounts
 		for i := range d.Spec.Cells {
 			c := &d.Spec.Cells[i]
-			held.Updated, held.Unavailable, held.Surge = held.Updated+c.Reserved.Updated, held.Unavailable+c.Reserved.Unavailable, held.Surge+c.Reserved.Surge
+			held.Updated, held.Unavailable, held.Surge = held.Updated+c.Reserved.Updated,
+				held.Unavailable+c.Reserved.Unavailable, held.Surge+c.Reserved.Surge
 			todo := max(min(c.Granted.Updated, c.Replicas)-updated[c.Cluster], 0)
 			down := min(c.Granted.Unavailable, todo)
 			added := min(c.Granted.Surge, todo-down)
 			updated[c.Cluster] += down + added
 			now.Updated, now.Unavailable, now.Surge = now.Updated+updated[c.Cluster], now.Unavailable+down, now.Surge+added
 			f.Reports[c.Cluster] = capacity.Report{Sequence: c.Sequence, Applied: true, Use: map[string]work.SubsetUse{"": {
-				Desired: c.Replicas, Total: c.Replicas + added, Available: c.Replicas - down, Updated: updated[c.Cluster], CanGoBack: updated[c.Cluster] < c.Replicas,
+				Desired: c.Replicas, Total: c.Replicas + added, Available: c.Replicas - down, Updated: updated[c.Cluster],
+				CanGoBack: updated[c.Cluster] < c.Replicas,
 			}}}
 		}
 		if l := d.Spec.Limits[0]; held.Updated > l.Updated || held.Unavailable > l.Unavailable || held.Surge > l.Surge {
 			t.Fatalf("cells hold %+v together, of %+v", held, l)
 		}
-		most = lending.Amounts{Updated: max(most.Updated, now.Updated), Unavailable: max(most.Unavailable, now.Unavailable), Surge: max(most.Surge, now.Surge)}
+		most = lending.Amounts{Updated: max(most.Updated, now.Updated), Unavailable: max(most.Unavailable, now.Unavailable),
+			Surge: max(most.Surge, now.Surge)}
 		if still && now.Unavailable+now.Surge == 0 {
 			return most
 		}
@@ -135,7 +140,8 @@ func (r *limitRow) rollOut(t *testing.T, k int) lending.Amounts {
 // table that says so in the documentation, beside what copies of the manifest do, has these numbers.
 func TestGlobalLimits(t *testing.T) {
 	var table strings.Builder
-	table.WriteString("| 100 pods | One cluster | Flotilla over 1, 3, 7, 20 members | Copies in 3 clusters | in 7 | in 20 |\n|---|---|---|---|---|---|\n")
+	table.WriteString("| 100 pods | One cluster | Flotilla over 1, 3, 7, 20 members | Copies in 3 clusters | in 7 | in " +
+		"20 |\n|---|---|---|---|---|---|\n")
 	for _, r := range limitRows() {
 		t.Run(r.asks, func(t *testing.T) {
 			var got []string
@@ -151,7 +157,8 @@ func TestGlobalLimits(t *testing.T) {
 					t.Errorf("copied into %d clusters it is %d, want %d", k, n, want)
 				}
 			}
-			fmt.Fprintf(&table, "| %s | %d | %s | %d | %d | %d |\n", r.asks, r.one, strings.Join(got, ", "), r.copied3, r.copied7, r.copied20)
+			fmt.Fprintf(&table, "| %s | %d | %s | %d | %d | %d |\n", r.asks, r.one, strings.Join(got, ", "), r.copied3,
+				r.copied7, r.copied20)
 		})
 	}
 	const page = "../../docs/tasks/canary-over-clusters.md"

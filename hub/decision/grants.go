@@ -36,14 +36,16 @@ func lend(
 		subset := &d.workload.Subsets[i]
 		global := subset.Amounts(replicas[subset.Name])
 		spec.Limits = append(spec.Limits, topology.SubsetLimits{
-			Subset: subset.Name, Budget: topology.Budget{Updated: global.Updated, Unavailable: global.Unavailable, Surge: global.Surge},
+			Subset: subset.Name, Budget: topology.Budget{Updated: global.Updated, Unavailable: global.Unavailable,
+				Surge: global.Surge},
 		})
 		whole := global.Updated >= replicas[subset.Name] && !subset.Removed
 		if subset.Removed {
 			removed++
 			global = lending.Amounts{} // its limits are for leaving it
 		}
-		global.Unavailable, global.Surge = global.Unavailable-used[subset.Name].Unavailable, global.Surge-used[subset.Name].Surge
+		global.Unavailable, global.Surge = global.Unavailable-used[subset.Name].Unavailable,
+			global.Surge-used[subset.Name].Surge
 		var cells []lending.Cell
 		for j := range spec.Cells {
 			c := &spec.Cells[j]

@@ -24,7 +24,8 @@ func readUnitedDeployment(o *apps.UnitedDeployment) (kinds.Workload, *kinds.Reje
 }
 
 // divisionOf reads what WorkloadSpreads say about a CloneSet.
-func divisionOf(w *kinds.Workload, o *apps.CloneSet, spreads []apps.WorkloadSpread) (*kinds.Division, []string, *kinds.Rejection) {
+func divisionOf(w *kinds.Workload, o *apps.CloneSet, spreads []apps.WorkloadSpread) (*kinds.Division, []string,
+	*kinds.Rejection) {
 	var dividers []kinds.Object
 	for i := range spreads {
 		dividers = append(dividers, &spreads[i])

@@ -12,7 +12,8 @@ import (
 // order is lowered first; what it holds goes to the others once that order is written, and comes back to nobody without
 // being confirmed.
 func TestPlanSilence(t *testing.T) {
-	facts := Facts{Workload: open(9), Members: members("east west south"), Policy: topology.PolicyReference{Kind: "FederationPolicy", Name: "all"}}
+	facts := Facts{Workload: open(9), Members: members("east west south"),
+		Policy: topology.PolicyReference{Kind: "FederationPolicy", Name: "all"}}
 	decide := func() topology.WorkloadPlacementSpec {
 		t.Helper()
 		spec := plan(t, facts).Spec
@@ -34,7 +35,8 @@ func TestPlanSilence(t *testing.T) {
 				continue
 			}
 			reports[c.Cluster] = capacity.Report{Sequence: c.Sequence, Applied: true, Use: map[string]work.SubsetUse{
-				"": {Desired: c.Replicas, Total: c.Replicas, Ready: c.Replicas, Available: c.Replicas, Updated: updated, CanGoBack: true},
+				"": {Desired: c.Replicas, Total: c.Replicas, Ready: c.Replicas, Available: c.Replicas, Updated: updated,
+					CanGoBack: true},
 			}}
 		}
 		facts.Reports = reports
@@ -70,7 +72,8 @@ func TestPlanSilence(t *testing.T) {
 	}
 	facts.Written = map[string]int64{silent: before.Sequence}
 	decide()
-	if c := cell(silent); c.Granted.Unavailable != 0 || c.Reserved.Unavailable != 1 || c.Sequence <= before.Sequence || !c.Waiting {
+	if c := cell(silent); c.Granted.Unavailable != 0 || c.Reserved.Unavailable != 1 || c.Sequence <= before.Sequence ||
+		!c.Waiting {
 		t.Fatalf("its order is to be lowered before anything else: %+v, was %+v", c, before)
 	}
 	report(silent, 0)
@@ -80,7 +83,8 @@ func TestPlanSilence(t *testing.T) {
 	}
 	facts.Written[silent] = cell(silent).Sequence
 	decide()
-	if c := cell(silent); c.Reserved.Unavailable != 0 || c.Granted.Updated != before.Granted.Updated || c.Reserved.Updated != before.Reserved.Updated {
+	if c := cell(silent); c.Reserved.Unavailable != 0 || c.Granted.Updated != before.Granted.Updated ||
+		c.Reserved.Updated != before.Reserved.Updated {
 		t.Fatalf("its lower order is written: %+v, was %+v", c, before)
 	}
 	others := int32(0)

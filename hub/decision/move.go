@@ -124,7 +124,8 @@ func withCells(base *topology.WorkloadPlacementSpec, cells []topology.Cell) *top
 		c := &out.Cells[i]
 		if j := slices.IndexFunc(base.Cells, func(had topology.Cell) bool { return idOf(&had) == idOf(c) }); j >= 0 {
 			had := &base.Cells[j]
-			c.Granted, c.Reserved, c.Waiting, c.Sequence, c.Overrides, c.Adoption = had.Granted, had.Reserved, had.Waiting, had.Sequence, had.Overrides, had.Adoption
+			c.Granted, c.Reserved, c.Waiting, c.Sequence, c.Overrides, c.Adoption = had.Granted, had.Reserved, had.Waiting,
+				had.Sequence, had.Overrides, had.Adoption
 		}
 	}
 	for i := range base.Cells {

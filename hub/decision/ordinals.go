@@ -32,9 +32,10 @@ func FailoverOf(w *kinds.Workload, f topology.Failover) (topology.Failover, stri
 
 // assignOrdinals decides which member has which ordinals, after the replicas of each cell are known. A member keeps its
 // ordinals. The only exception is a lost member whose replicas go elsewhere: it is known to run no pod ([Member.Lost]
-// has waited for that), so the ordinals of its pods go to the members that get more replicas. When it returns it creates
-// no pod before it has read an order without them: the agent holds creations back (member-agent/link/fenced.go), the
-// order is written before those of the members that take over, and its session is answered after that.
+// has waited for that), so the ordinals of its pods go to the members that get more replicas. When it returns it
+// creates no pod before it has read an order without them: the agent holds creations back
+// (member-agent/link/fenced.go), the order is written before those of the members that take over, and its session is
+// answered after that.
 func assignOrdinals(d *draft) *kinds.Rejection {
 	want := d.workload.Ordinals
 	if want == nil {

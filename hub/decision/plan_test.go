@@ -50,14 +50,16 @@ func limits(breaks int32) func(int32) lending.Amounts {
 
 func open(replicas int32) kinds.Workload {
 	return kinds.Workload{
-		Key: wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}, Replicas: replicas, Revision: "one", Open: true,
+		Key: wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}, Replicas: replicas,
+		Revision: "one", Open: true,
 		Subsets: []kinds.Subset{{Amounts: limits(1)}},
 	}
 }
 
 // subsets reads "a:a b:b=3 x:": name:zone=replicas.
 func subsets(replicas int32, text string) kinds.Workload {
-	w := kinds.Workload{Key: wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: "ns", Name: "web"}, Replicas: replicas, Revision: "one"}
+	w := kinds.Workload{Key: wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: "ns", Name: "web"},
+		Replicas: replicas, Revision: "one"}
 	for _, part := range strings.Fields(text) {
 		rest, number, given := strings.Cut(part, "=")
 		name, zone, _ := strings.Cut(rest, ":")
@@ -66,7 +68,8 @@ func subsets(replicas int32, text string) kinds.Workload {
 			s.Replicas = new(intstr.Parse(number))
 		}
 		if zone != "" {
-			s.Term.MatchExpressions = []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}}
+			s.Term.MatchExpressions = []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone,
+				Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}}
 		}
 		w.Subsets = append(w.Subsets, s)
 	}
@@ -129,25 +132,38 @@ func TestPlanStories(t *testing.T) {
 			{"more", open(14), "east west south", "", false, "east:5 south:5 west:4", ""},
 			{"a member joins: nothing moves", open(14), "east west south north", "", false, "east:5 south:5 west:4", ""},
 			{"the new one is furthest below", open(18), "east west south north", "", false, "east:5 north:4 south:5 west:4", ""},
-			{"a member is not Ready: it keeps and gets nothing", open(30), "east! west south north", "", false, "east:5 north:9 south:8 west:8", ""},
-			{"a member is excluded: its replicas move step by step", open(30), "east west- south north", "", true, "east:5 north:9 south:8 west:7", "PlacedPlaced"},
+			{"a member is not Ready: it keeps and gets nothing", open(30), "east! west south north", "", false,
+				"east:5 north:9 south:8 west:8", ""},
+			{"a member is excluded: its replicas move step by step", open(30), "east west- south north", "", true,
+				"east:5 north:9 south:8 west:7", "PlacedPlaced"},
 			{"to nothing: the cells stay", open(0), "east south north", "", false, "east:0 north:0 south:0", ""},
 		},
 		"a CloneSet over zones": {
-			{"zones first, then the clusters of a zone", open(8), "east/a,b west/b,c south/c,d", topology.SpreadByZone, false, "east/a:2 east/b:1 south/c:1 south/d:2 west/b:1 west/c:1", ""},
-			{"a used cluster keeps a cell in each of its zones", open(1), "east/a,b", topology.SpreadByZone, false, "east/a:1 east/b:0", ""},
+			{"zones first, then the clusters of a zone", open(8), "east/a,b west/b,c south/c,d", topology.SpreadByZone, false,
+				"east/a:2 east/b:1 south/c:1 south/d:2 west/b:1 west/c:1", ""},
+			{"a used cluster keeps a cell in each of its zones", open(1), "east/a,b", topology.SpreadByZone, false,
+				"east/a:1 east/b:0", ""},
 		},
 		"a CloneSet over zones with unlabelled nodes": {
-			{"nodes without a zone are a zone where there is no other", open(6), "east/a west/?", topology.SpreadByZone, false, "east/a:3 west:3", ""},
-			{"beside named zones they get nothing: no pod may run there", open(6), "east/a,? west/?", topology.SpreadByZone, false, "east/a:3 west:3", ""},
-			{"a member gets its first named zone: its pods go there", open(6), "east/a,? west/?,b", topology.SpreadByZone, false, "east/a:3 west/b:3", ""},
+			{"nodes without a zone are a zone where there is no other", open(6), "east/a west/?", topology.SpreadByZone, false,
+				"east/a:3 west:3", ""},
+			{"beside named zones they get nothing: no pod may run there", open(6), "east/a,? west/?", topology.SpreadByZone,
+				false, "east/a:3 west:3", ""},
+			{"a member gets its first named zone: its pods go there", open(6), "east/a,? west/?,b", topology.SpreadByZone, false,
+				"east/a:3 west/b:3", ""},
 		},
 		"a UnitedDeployment over zones": {
-			{"a zone in two clusters is shared", subsets(8, "a:a b:b"), "east/a,b west/b", "", false, "a/east/a:4 b/east/b:2 b/west/b:2", ""},
-			{"a zone is lost with its only member: what runs there stays, and the rest moves step by step", subsets(8, "a:a b:b"), "east-/a,b west/b", "", true, "a/east/a:4 b/east/b:1 b/west/b:2", "SubsetUnmatchedPlacedPlaced"},
-			{"it is gone", subsets(8, "a:a b:b"), "east-/a,b west/b", "", true, "a/east/a:4 b/east/b:1 b/west/b:3", "SubsetUnmatchedPlacedPlaced"},
-			{"so is the next", subsets(8, "a:a b:b"), "east-/a,b west/b", "", true, "a/east/a:4 b/east/b:0 b/west/b:3", "SubsetUnmatchedPlaced"},
-			{"nothing is left of it", subsets(8, "a:a b:b"), "east-/a,b west/b", "", true, "a/east/a:4 b/west/b:4", "SubsetUnmatched"},
+			{"a zone in two clusters is shared", subsets(8, "a:a b:b"), "east/a,b west/b", "", false,
+				"a/east/a:4 b/east/b:2 b/west/b:2", ""},
+			{"a zone is lost with its only member: what runs there stays, and the rest moves step by step",
+				subsets(8, "a:a b:b"), "east-/a,b west/b", "", true, "a/east/a:4 b/east/b:1 b/west/b:2",
+				"SubsetUnmatchedPlacedPlaced"},
+			{"it is gone", subsets(8, "a:a b:b"), "east-/a,b west/b", "", true, "a/east/a:4 b/east/b:1 b/west/b:3",
+				"SubsetUnmatchedPlacedPlaced"},
+			{"so is the next", subsets(8, "a:a b:b"), "east-/a,b west/b", "", true, "a/east/a:4 b/east/b:0 b/west/b:3",
+				"SubsetUnmatchedPlaced"},
+			{"nothing is left of it", subsets(8, "a:a b:b"), "east-/a,b west/b", "", true, "a/east/a:4 b/west/b:4",
+				"SubsetUnmatched"},
 		},
 		"a subset names another zone": {
 			{"before", subsets(4, "a:a"), "east/a west/b", "", false, "a/east/a:4", ""},
@@ -155,14 +171,18 @@ func TestPlanStories(t *testing.T) {
 			{"the next one goes", subsets(4, "a:b"), "east/a west/b", "", true, "a/east/a:2 a/west/b:1", "PlacedPlaced"},
 		},
 		"a subset that no member matches": {
-			{"from the start: the others are placed", subsets(8, "a:a q:q=2"), "east/a", "", false, "a/east/a:6", "SubsetUnmatched!"},
+			{"from the start: the others are placed", subsets(8, "a:a q:q=2"), "east/a", "", false, "a/east/a:6",
+				"SubsetUnmatched!"},
 			{"and follow", subsets(10, "a:a q:q=2"), "east/a", "", false, "a/east/a:8", "SubsetUnmatched!"},
-			{"left open it harms nobody, but is told", subsets(8, "a:a q:q"), "east/a", "", false, "a/east/a:8", "SubsetUnmatched"},
+			{"left open it harms nobody, but is told", subsets(8, "a:a q:q"), "east/a", "", false, "a/east/a:8",
+				"SubsetUnmatched"},
 		},
 		"a zone of a subset is renamed": {
 			{"before", subsets(8, "a:a b:b"), "east/a west/b", "", false, "a/east/a:4 b/west/b:4", ""},
-			{"what runs stays, and it is told", subsets(8, "a:a b:b"), "east/q west/b", "", false, "a/east/a:4 b/west/b:4", "SubsetUnmatched"},
-			{"more has no place", subsets(10, "a:a b:b"), "east/q west/b", "", false, "a/east/a:4 b/west/b:5", "SubsetUnmatched!"},
+			{"what runs stays, and it is told", subsets(8, "a:a b:b"), "east/q west/b", "", false, "a/east/a:4 b/west/b:4",
+				"SubsetUnmatched"},
+			{"more has no place", subsets(10, "a:a b:b"), "east/q west/b", "", false, "a/east/a:4 b/west/b:5",
+				"SubsetUnmatched!"},
 			{"fewer stay", subsets(6, "a:a b:b"), "east/q west/b", "", false, "a/east/a:3 b/west/b:3", "SubsetUnmatched"},
 			{"it has its old name again", subsets(10, "a:a b:b"), "east/a west/b", "", false, "a/east/a:5 b/west/b:5", ""},
 		},
@@ -235,13 +255,18 @@ func TestPlanRefuses(t *testing.T) {
 		reason   string
 		sentence string
 	}{
-		{"a new subset that nobody matches", Facts{Workload: subsets(8, "a:a b:b q:q=2"), Members: members("east/a west/b"), Last: &first.Spec},
+		{"a new subset that nobody matches", Facts{Workload: subsets(8, "a:a b:b q:q=2"), Members: members("east/a west/b"),
+			Last: &first.Spec},
 			SubsetUnmatched, `subset "q" of UnitedDeployment ns/web matches no member: no member has zone "q" (zones: a, b); correct the subset's nodeSelectorTerm or join a member there; what is placed stays as it was`},
-		{"no member", Facts{Workload: open(3), Policy: topology.PolicyReference{Kind: "FederationPolicy", Name: "p"}, Members: members("east-")},
-			NoMember, "FederationPolicy p selects no accepted member for CloneSet ns/web; join and accept a member, or widen spec.clusters"},
+		{"no member", Facts{Workload: open(3), Policy: topology.PolicyReference{Kind: "FederationPolicy", Name: "p"},
+			Members: members("east-")},
+			NoMember, "FederationPolicy p selects no accepted member for CloneSet ns/web; join and accept a member, or widen " +
+				"spec.clusters"},
 		{"too many cells", Facts{Workload: open(2000), Members: members(strings.Join(many, " "))},
-			TooManyCells, "CloneSet ns/web would have 1001 cells (subsets × members), and at most 1000 are placed; use fewer subsets, or select fewer members"},
-		{"a percentage that is none", Facts{Workload: subsets(8, "a:a=x% b:b"), Members: members("east/a west/b")}, kinds.InvalidSubsets, "UnitedDeployment ns/web: subset \"a\""},
+			TooManyCells, "CloneSet ns/web would have 1001 cells (subsets × members), and at most 1000 are placed; use fewer " +
+				"subsets, or select fewer members"},
+		{"a percentage that is none", Facts{Workload: subsets(8, "a:a=x% b:b"), Members: members("east/a west/b")},
+			kinds.InvalidSubsets, "UnitedDeployment ns/web: subset \"a\""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -333,7 +358,8 @@ func TestPlanProperties(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		names := strings.Fields("east/a,b west/b,c south/c,d north/d")
 		var last *topology.WorkloadPlacementSpec
-		w, by := open(0), []topology.SpreadBy{topology.SpreadByCluster, topology.SpreadByZone, topology.SpreadByRegion}[r.IntN(3)]
+		w, by := open(0), []topology.SpreadBy{topology.SpreadByCluster, topology.SpreadByZone,
+			topology.SpreadByRegion}[r.IntN(3)]
 		if r.IntN(2) == 0 {
 			w = subsets(0, "a:a b:b c:c d:d")
 		}
@@ -410,7 +436,8 @@ func TestARenamedZoneIsNamed(t *testing.T) {
 	if len(d.Notes) != 1 || d.Notes[0].Message != want {
 		t.Errorf("notes %+v, want %q", d.Notes, want)
 	}
-	if u := d.Spec.Unplaced; len(u) != 1 || u[0].Subset != "a" || u[0].Replicas != 1 || u[0].Reason.Code != division.UnplacedNoCell {
+	if u := d.Spec.Unplaced; len(u) != 1 || u[0].Subset != "a" || u[0].Replicas != 1 ||
+		u[0].Reason.Code != division.UnplacedNoCell {
 		t.Errorf("unplaced %+v, want one of subset a: %s", u, division.UnplacedNoCell)
 	}
 }

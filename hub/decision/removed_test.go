@@ -33,8 +33,9 @@ func toldOf(last *topology.WorkloadPlacementSpec, text string) map[string]capaci
 		if n, _ := fmt.Sscanf(rest, "%d/%d", &available, &total); n < 2 {
 			total = available
 		}
-		out[cluster].Use[subset] = work.SubsetUse{Subset: subset, Desired: total, Total: total, Ready: available, Available: available,
-			Updated: total, UpdatedReady: available, UpdatedAvailable: available}
+		out[cluster].Use[subset] = work.SubsetUse{Subset: subset, Desired: total, Total: total, Ready: available,
+			Available: available,
+			Updated:   total, UpdatedReady: available, UpdatedAvailable: available}
 	}
 	return out
 }
@@ -59,18 +60,24 @@ func TestRemovedSubsets(t *testing.T) {
 	}{
 		"with a surge": {0, 1, []stage{
 			{"placed", "a b", "east/a west/b", "", "a/east:3 b/west:3"},
-			{"b is removed: one starts first", "a", "east/a west/b", "a/east:3 b/west:3", "a/east:4 b/west:3-3(SubsetRemoved) Moving:2"},
-			{"it is available: one goes", "a", "east/a west/b", "a/east:4 b/west:3", "a/east:4 b/west:2-2(SubsetRemoved) Moving:2"},
-			{"that is gone: the next starts", "a", "east/a west/b", "a/east:4 b/west:2", "a/east:5 b/west:2-2(SubsetRemoved) Moving:1"},
-			{"the other one is no better", "a", "east/a west/b", "a/east:4/5 b/west:2", "a/east:5 b/west:2-2(SubsetRemoved) Moving:1"},
+			{"b is removed: one starts first", "a", "east/a west/b", "a/east:3 b/west:3",
+				"a/east:4 b/west:3-3(SubsetRemoved) Moving:2"},
+			{"it is available: one goes", "a", "east/a west/b", "a/east:4 b/west:3",
+				"a/east:4 b/west:2-2(SubsetRemoved) Moving:2"},
+			{"that is gone: the next starts", "a", "east/a west/b", "a/east:4 b/west:2",
+				"a/east:5 b/west:2-2(SubsetRemoved) Moving:1"},
+			{"the other one is no better", "a", "east/a west/b", "a/east:4/5 b/west:2",
+				"a/east:5 b/west:2-2(SubsetRemoved) Moving:1"},
 			{"and so on", "a", "east/a west/b", "a/east:5 b/west:1", "a/east:6 b/west:1-1(SubsetRemoved)"},
 			{"nothing is left", "a", "east/a west/b", "a/east:6 b/west:1", "a/east:6 b/west:0"},
 			{"and told so: the cell goes", "a", "east/a west/b", "a/east:6 b/west:0", "a/east:6"},
 		}},
 		"without one": {2, 0, []stage{
 			{"placed", "a b", "east/a west/b", "", "a/east:3 b/west:3"},
-			{"b is removed: two go first", "a", "east/a west/b", "a/east:3 b/west:3", "a/east:3 b/west:1-1(SubsetRemoved) Moving:3"},
-			{"they are gone: others start", "a", "east/a west/b", "a/east:3 b/west:1", "a/east:5 b/west:1-1(SubsetRemoved) Moving:1"},
+			{"b is removed: two go first", "a", "east/a west/b", "a/east:3 b/west:3",
+				"a/east:3 b/west:1-1(SubsetRemoved) Moving:3"},
+			{"they are gone: others start", "a", "east/a west/b", "a/east:3 b/west:1",
+				"a/east:5 b/west:1-1(SubsetRemoved) Moving:1"},
 			{"they are available", "a", "east/a west/b", "a/east:5 b/west:1", "a/east:5 b/west:0 Moving:1"},
 			{"it is gone", "a", "east/a west/b", "a/east:5 b/west:0", "a/east:6"},
 		}},
@@ -94,9 +101,11 @@ func TestRemovedSubsets(t *testing.T) {
 		}},
 		"numbers change, with a surge": {0, 1, []stage{
 			{"placed", "a=3 b=3", "east/a west/b", "", "a/east:3 b/west:3"},
-			{"b gets more: one starts first", "a=1 b=5", "east/a west/b", "a/east:3 b/west:3", "a/east:3-2(Shrinking) b/west:4 Moving:1"},
+			{"b gets more: one starts first", "a=1 b=5", "east/a west/b", "a/east:3 b/west:3",
+				"a/east:3-2(Shrinking) b/west:4 Moving:1"},
 			{"it starts", "a=1 b=5", "east/a west/b", "a/east:3 b/west:3/4", "a/east:3-2(Shrinking) b/west:4 Moving:1"},
-			{"it is available: one goes", "a=1 b=5", "east/a west/b", "a/east:3 b/west:4", "a/east:2-1(Shrinking) b/west:4 Moving:1"},
+			{"it is available: one goes", "a=1 b=5", "east/a west/b", "a/east:3 b/west:4",
+				"a/east:2-1(Shrinking) b/west:4 Moving:1"},
 			{"that is gone: the next starts", "a=1 b=5", "east/a west/b", "a/east:2 b/west:4", "a/east:2-1(Shrinking) b/west:5"},
 			{"all are available", "a=1 b=5", "east/a west/b", "a/east:2 b/west:5", "a/east:1 b/west:5"},
 			{"and stay", "a=1 b=5", "east/a west/b", "a/east:1 b/west:5", "a/east:1 b/west:5"},
@@ -104,16 +113,21 @@ func TestRemovedSubsets(t *testing.T) {
 		"numbers change, without one": {1, 0, []stage{
 			{"placed", "a=3 b=3", "east/a west/b", "", "a/east:3 b/west:3"},
 			{"one goes first", "a=1 b=5", "east/a west/b", "a/east:3 b/west:3", "a/east:2-1(Shrinking) b/west:3 Moving:2"},
-			{"it is gone: one starts", "a=1 b=5", "east/a west/b", "a/east:2 b/west:3", "a/east:2-1(Shrinking) b/west:4 Moving:1"},
-			{"it is available: the next one goes", "a=1 b=5", "east/a west/b", "a/east:2 b/west:4", "a/east:1 b/west:4 Moving:1"},
+			{"it is gone: one starts", "a=1 b=5", "east/a west/b", "a/east:2 b/west:3",
+				"a/east:2-1(Shrinking) b/west:4 Moving:1"},
+			{"it is available: the next one goes", "a=1 b=5", "east/a west/b", "a/east:2 b/west:4",
+				"a/east:1 b/west:4 Moving:1"},
 			{"it is on its way", "a=1 b=5", "east/a west/b", "a/east:1/2 b/west:4", "a/east:1 b/west:4 Moving:1"},
 			{"it is gone", "a=1 b=5", "east/a west/b", "a/east:1 b/west:4", "a/east:1 b/west:5"},
 		}},
 		"one more subset": {0, 1, []stage{
 			{"placed", "a b", "east/a west/b", "", "a/east:3 b/west:3"},
-			{"it gets a third: two start first, one in place of each", "a b c", "east/a north/c west/b", "a/east:3 b/west:3", "a/east:3-1(Shrinking) b/west:3-1(Shrinking) c/north:2"},
-			{"one is available: one goes", "a b c", "east/a north/c west/b", "a/east:3 b/west:3 c/north:1/2", "a/east:3-1(Shrinking) b/west:2 c/north:2"},
-			{"all are available", "a b c", "east/a north/c west/b", "a/east:3 b/west:2 c/north:2", "a/east:2 b/west:2 c/north:2"},
+			{"it gets a third: two start first, one in place of each", "a b c", "east/a north/c west/b", "a/east:3 b/west:3",
+				"a/east:3-1(Shrinking) b/west:3-1(Shrinking) c/north:2"},
+			{"one is available: one goes", "a b c", "east/a north/c west/b", "a/east:3 b/west:3 c/north:1/2",
+				"a/east:3-1(Shrinking) b/west:2 c/north:2"},
+			{"all are available", "a b c", "east/a north/c west/b", "a/east:3 b/west:2 c/north:2",
+				"a/east:2 b/west:2 c/north:2"},
 		}},
 		"numbers change while what goes is broken": {0, 1, []stage{
 			{"placed", "a=3 b=3", "east/a west/b", "", "a/east:3 b/west:3"},
@@ -150,7 +164,8 @@ func TestRemovedSubsets(t *testing.T) {
 					t.Fatalf("%s:\ngot  %s\nwant %s", stage.reason, got, stage.want)
 				}
 				for _, c := range d.Spec.Cells {
-					if removed := c.Replaced > 0 && c.Reason.Code == CellSubsetRemoved; removed && (!c.Waiting || c.Granted.Updated != c.Replicas || c.Granted.Unavailable+c.Granted.Surge > 0) {
+					if removed := c.Replaced > 0 && c.Reason.Code == CellSubsetRemoved; removed &&
+						(!c.Waiting || c.Granted.Updated != c.Replicas || c.Granted.Unavailable+c.Granted.Surge > 0) {
 						t.Errorf("%s: what leaves is to stay as it is, and is lent %+v, frozen %t", stage.reason, c.Granted, c.Waiting)
 					}
 				}
@@ -186,7 +201,8 @@ func TestRemovedSubsetsAreTold(t *testing.T) {
 	f.Last, f.Reports = &d.Spec, toldOf(&d.Spec, "a/east:3 b/west:3")
 	f.Workload = subsets(6, "a:a")
 	d = plan(t, f)
-	const want = "2 pods of subset b, which was removed, run on in west; they go as others are available in the subsets that are left"
+	const want = "2 pods of subset b, which was removed, run on in west; they go as others are available in the subsets " +
+		"that are left"
 	if !slices.ContainsFunc(d.Notes, func(n Note) bool { return n.Message == want && n.Reason == Placed && !n.Stalled }) {
 		t.Errorf("notes are %+v, want %q", d.Notes, want)
 	}
@@ -251,7 +267,8 @@ func (w *fleetWorld) step(c *topology.Cell, p *worldPods, newest bool) {
 	case p.total() > c.Replicas && (p.newUp+p.oldUp > c.Replicas || c.Granted.Surge == 0 || !todo):
 		take(&p.oldUp, &p.newUp)
 	case c.Waiting || !todo:
-	case p.total() <= c.Replicas && c.Replicas-p.newUp-p.oldUp < c.Granted.Unavailable && p.oldUp > 0: // one is replaced by a new one
+	// one is replaced by a new one
+	case p.total() <= c.Replicas && c.Replicas-p.newUp-p.oldUp < c.Granted.Unavailable && p.oldUp > 0:
 		p.oldUp, p.newDown = p.oldUp-1, p.newDown+1
 	case p.total() < c.Replicas+c.Granted.Surge && p.oldUp > 0: // one is added first
 		p.newDown++
@@ -270,7 +287,8 @@ func (w *fleetWorld) told() map[string]capacity.Report {
 			if p == nil {
 				p = &worldPods{}
 			}
-			use := work.SubsetUse{Subset: c.Subset, Desired: c.Replicas, Total: p.total(), Available: p.newUp + p.oldUp, Ready: p.newUp + p.oldUp}
+			use := work.SubsetUse{Subset: c.Subset, Desired: c.Replicas, Total: p.total(), Available: p.newUp + p.oldUp,
+				Ready: p.newUp + p.oldUp}
 			if w.rolls[cluster] == w.f.Workload.Revision {
 				use.Updated, use.UpdatedReady, use.UpdatedAvailable = p.newUp+p.newDown, p.newUp, p.newUp
 			}
@@ -343,7 +361,9 @@ func playSubsets(t *testing.T, seed uint64) {
 		w.f.Workload = subsets(replicas, strings.Join(names, " "))
 		w.f.Workload.Revision = fmt.Sprint(revision)
 		for i := range w.f.Workload.Subsets {
-			w.f.Workload.Subsets[i].Amounts = func(n int32) lending.Amounts { return lending.Amounts{Updated: n, Unavailable: breaks, Surge: adds} }
+			w.f.Workload.Subsets[i].Amounts = func(n int32) lending.Amounts {
+				return lending.Amounts{Updated: n, Unavailable: breaks, Surge: adds}
+			}
 		}
 		slices.Sort(joined)
 		w.f.Members = members(strings.Join(joined, " "))
@@ -371,10 +391,12 @@ func playSubsets(t *testing.T, seed uint64) {
 		var available, total int32
 		available, total, rest = w.live(&d.Spec)
 		if settled && available < least {
-			t.Fatalf("round %d: %d of %d are available, want %d: %s, %v", round, available, replicas, least, showMoves(&d.Spec), w.told())
+			t.Fatalf("round %d: %d of %d are available, want %d: %s, %v", round, available, replicas, least, showMoves(&d.Spec),
+				w.told())
 		}
 		if total > most {
-			t.Fatalf("round %d: there are %d pods for %d replicas, and at most %d may be: %s, %v", round, total, replicas, most, showMoves(&d.Spec), w.told())
+			t.Fatalf("round %d: there are %d pods for %d replicas, and at most %d may be: %s, %v", round, total, replicas, most,
+				showMoves(&d.Spec), w.told())
 		}
 		settled = settled || available == replicas
 		if calm && rest {
@@ -404,7 +426,8 @@ func (w *fleetWorld) decided(t *testing.T, d *Decision, replicas int32) {
 	}
 	for _, c := range d.Spec.Cells {
 		h := held[c.Subset]
-		held[c.Subset] = topology.Budget{Unavailable: h.Unavailable + c.Reserved.Unavailable, Surge: h.Surge + c.Reserved.Surge}
+		held[c.Subset] = topology.Budget{Unavailable: h.Unavailable + c.Reserved.Unavailable,
+			Surge: h.Surge + c.Reserved.Surge}
 	}
 	for subset, limit := range w.limits(&d.Spec) {
 		if h := held[subset]; h.Unavailable > limit.Unavailable || h.Surge > limit.Surge {
@@ -439,7 +462,8 @@ func (w *fleetWorld) live(spec *topology.WorkloadPlacementSpec) (available, tota
 	for at, p := range w.pods {
 		available, total = available+p.newUp+p.oldUp, total+p.total()
 		rest = rest && (p.total() == 0 || slices.ContainsFunc(spec.Cells, func(c topology.Cell) bool {
-			return c.Subset == at.subset && c.Cluster == at.cluster && c.Replaced == 0 && c.Reason.Code != CellSubsetRemoved && p.newUp == c.Replicas && p.total() == c.Replicas
+			return c.Subset == at.subset && c.Cluster == at.cluster && c.Replaced == 0 && c.Reason.Code != CellSubsetRemoved &&
+				p.newUp == c.Replicas && p.total() == c.Replicas
 		}))
 	}
 	return available, total, rest

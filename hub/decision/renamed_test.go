@@ -24,23 +24,39 @@ func TestRenamedZones(t *testing.T) {
 		want          string
 		renamed       string // zone<from of the cells that say so
 	}{
-		{"one zone", "east/a west/b south/c", "east/x west/b south/c", byZone, byZone, "", 9, "east/x:3 south/c:3 west/b:3", "x<a"},
-		{"one that had more than the others", "east/a west/b", "east/x west/b", byZone, byZone, "east/a:7 west/b:2", 9, "east/x:7 west/b:2", "x<a"},
-		{"the name of another member's zone", "east/a west/b", "east/b west/b", byZone, byZone, "east/a:4 west/b:4", 8, "east/b:4 west/b:4", "b<a"},
-		{"several, in the order of their names", "east/a,b west/c", "east/x,y west/c", byZone, byZone, "east/a:5 east/b:1 west/c:3", 9, "east/x:5 east/y:1 west/c:3", "x<a y<b"},
-		{"two become one", "east/a,b west/c", "east/x west/c", byZone, byZone, "east/a:3 east/b:2 west/c:3", 8, "east/x:5 west/c:3", "x<a, b"},
-		{"one becomes two", "east/a west/c", "east/x,y west/c", byZone, byZone, "east/a:4 west/c:4", 8, "east/x:4 east/y:0 west/c:4", "x<a"},
-		{"its nodes come one by one: the new one has a cell already", "east/a west/b", "east/x west/b", byZone, byZone, "east/a:4 east/x:0 west/b:4", 8, "east/x:4 west/b:4", "x<a"},
-		{"beside one that stays", "east/a,b west/c", "east/b,x west/c", byZone, byZone, "east/a:3 east/b:3 west/c:3", 9, "east/b:3 east/x:3 west/c:3", "x<a"},
-		{"at the same time it is scaled out", "east/a west/b", "east/x west/b", byZone, byZone, "east/a:4 west/b:4", 9, "east/x:4 west/b:5", "x<a"},
+		{"one zone", "east/a west/b south/c", "east/x west/b south/c", byZone, byZone, "", 9, "east/x:3 south/c:3 west/b:3",
+			"x<a"},
+		{"one that had more than the others", "east/a west/b", "east/x west/b", byZone, byZone, "east/a:7 west/b:2", 9,
+			"east/x:7 west/b:2", "x<a"},
+		{"the name of another member's zone", "east/a west/b", "east/b west/b", byZone, byZone, "east/a:4 west/b:4", 8,
+			"east/b:4 west/b:4", "b<a"},
+		{"several, in the order of their names", "east/a,b west/c", "east/x,y west/c", byZone, byZone,
+			"east/a:5 east/b:1 west/c:3", 9, "east/x:5 east/y:1 west/c:3", "x<a y<b"},
+		{"two become one", "east/a,b west/c", "east/x west/c", byZone, byZone, "east/a:3 east/b:2 west/c:3", 8,
+			"east/x:5 west/c:3", "x<a, b"},
+		{"one becomes two", "east/a west/c", "east/x,y west/c", byZone, byZone, "east/a:4 west/c:4", 8,
+			"east/x:4 east/y:0 west/c:4", "x<a"},
+		{"its nodes come one by one: the new one has a cell already", "east/a west/b", "east/x west/b", byZone, byZone,
+			"east/a:4 east/x:0 west/b:4", 8, "east/x:4 west/b:4", "x<a"},
+		{"beside one that stays", "east/a,b west/c", "east/b,x west/c", byZone, byZone, "east/a:3 east/b:3 west/c:3", 9,
+			"east/b:3 east/x:3 west/c:3", "x<a"},
+		{"at the same time it is scaled out", "east/a west/b", "east/x west/b", byZone, byZone, "east/a:4 west/b:4", 9,
+			"east/x:4 west/b:5", "x<a"},
 		{"the label goes", "east/a west/b", "east/? west/b", byZone, byZone, "east/a:4 west/b:4", 8, "east:4 west/b:4", ""},
-		{"the labels come: pods that were bound to none may be in any", "east/? west/b", "east/x,y west/b", byZone, byZone, "east:5 west/b:4", 9, "east/x:3 east/y:2 west/b:4", ""},
-		{"a zone is lost and none took its place: its replicas are divided anew", "east/a,b west/c", "east/b west/c", byZone, byZone, "", 9, "east/b:5 west/c:4", ""},
-		{"a zone that had nothing", "east/a,b west/c", "east/a,x west/c", byZone, byZone, "east/a:3 east/b:0 west/c:3", 6, "east/a:3 east/x:0 west/c:3", ""},
-		{"a member that is not Ready keeps its zones", "east/a west/b", "east!/x west/b", byZone, byZone, "east/a:4 west/b:4", 8, "east/a:4 west/b:4", ""},
-		{"a policy begins to spread over zones", "east/a,b west/b", "east/a,b west/b", topology.Spread{}, byZone, "east:5 west:4", 9, "east/a:3 east/b:2 west/b:4", ""},
-		{"and ceases to", "east/a,b west/b", "east/a,b west/b", byZone, topology.Spread{}, "east/a:3 east/b:2 west/b:4", 9, "east:5 west:4", ""},
-		{"while a member is not Ready", "east/a,b west/b", "east!/a,b west/b", byZone, topology.Spread{}, "east/a:3 east/b:2 west/b:4", 9, "east:5 west:4", ""},
+		{"the labels come: pods that were bound to none may be in any", "east/? west/b", "east/x,y west/b", byZone, byZone,
+			"east:5 west/b:4", 9, "east/x:3 east/y:2 west/b:4", ""},
+		{"a zone is lost and none took its place: its replicas are divided anew", "east/a,b west/c", "east/b west/c", byZone,
+			byZone, "", 9, "east/b:5 west/c:4", ""},
+		{"a zone that had nothing", "east/a,b west/c", "east/a,x west/c", byZone, byZone, "east/a:3 east/b:0 west/c:3", 6,
+			"east/a:3 east/x:0 west/c:3", ""},
+		{"a member that is not Ready keeps its zones", "east/a west/b", "east!/x west/b", byZone, byZone, "east/a:4 west/b:4",
+			8, "east/a:4 west/b:4", ""},
+		{"a policy begins to spread over zones", "east/a,b west/b", "east/a,b west/b", topology.Spread{}, byZone,
+			"east:5 west:4", 9, "east/a:3 east/b:2 west/b:4", ""},
+		{"and ceases to", "east/a,b west/b", "east/a,b west/b", byZone, topology.Spread{}, "east/a:3 east/b:2 west/b:4", 9,
+			"east:5 west:4", ""},
+		{"while a member is not Ready", "east/a,b west/b", "east!/a,b west/b", byZone, topology.Spread{},
+			"east/a:3 east/b:2 west/b:4", 9, "east:5 west:4", ""},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -48,7 +64,8 @@ func TestRenamedZones(t *testing.T) {
 			if tc.cells != "" {
 				first = placed(t, tc.cells)
 			}
-			f := Facts{Workload: open(tc.replicas), Members: members(tc.after), Spread: tc.spread, Last: &first, Reports: reports(&first, 0)}
+			f := Facts{Workload: open(tc.replicas), Members: members(tc.after), Spread: tc.spread, Last: &first,
+				Reports: reports(&first, 0)}
 			d := plan(t, f)
 			if got := show(d.Spec.Cells); got != tc.want {
 				t.Errorf("cells %q, want %q", got, tc.want)
@@ -94,7 +111,8 @@ func TestRenamedZonesKeepWhatIsLent(t *testing.T) {
 	}
 	for i := range renamed.Cells {
 		if changed := renamed.Cells[i].Sequence > rolling.Sequence; changed != (renamed.Cells[i].Cluster == "east") {
-			t.Errorf("the order of %s has the sequence %d after %d", renamed.Cells[i].Cluster, renamed.Cells[i].Sequence, rolling.Sequence)
+			t.Errorf("the order of %s has the sequence %d after %d", renamed.Cells[i].Cluster, renamed.Cells[i].Sequence,
+				rolling.Sequence)
 		}
 	}
 }

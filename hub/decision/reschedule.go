@@ -481,7 +481,8 @@ func waitNotes(d *draft, spec *topology.WorkloadPlacementSpec) []Note {
 	var notes []Note
 	for _, cluster := range slices.Sorted(maps.Keys(kept)) {
 		notes = append(notes, Note{Reason: Placed, Message: fmt.Sprintf(
-			"%d pods find no node in member %s, and no other member takes them, so they wait there; add nodes or members, or raise a bound",
+			"%d pods find no node in member %s, and no other member takes them, so they wait there; add nodes or members, or "+
+				"raise a bound",
 			kept[cluster],
 			cluster,
 		)})

@@ -155,7 +155,8 @@ func (f *fleet) decide() {
 		second, _ = Plan(again)
 	}
 	if !cmp.Equal(decision.Spec.Cells, second.Spec.Cells) {
-		f.t.Fatalf("decided from its own result, it decides something else:\n%s", cmp.Diff(decision.Spec.Cells, second.Spec.Cells))
+		f.t.Fatalf("decided from its own result, it decides something else:\n%s",
+			cmp.Diff(decision.Spec.Cells, second.Spec.Cells))
 	}
 	before := f.facts.Last
 	f.facts.Last = &decision.Spec
@@ -172,8 +173,11 @@ func (f *fleet) decide() {
 		if order != s.order {
 			f.changes++
 		}
-		if had := remembered(before, s); had != nil && f.facts.Workload.Adaptive == nil && f.facts.Division == nil && f.lies < 0 && f.now.Before(triedAt(had).Add(f.after()+trialSlack)) && !f.proven(s) && order > max(s.order, had.Replicas+1) {
-			f.t.Fatalf("%s: %s/%s found nodes for %d, has %d, and is told %d:\n%s", f.now, s.member, s.zone, had.Replicas, s.order, order, f)
+		if had := remembered(before, s); had != nil && f.facts.Workload.Adaptive == nil && f.facts.Division == nil &&
+			f.lies < 0 && f.now.Before(triedAt(had).Add(f.after()+trialSlack)) && !f.proven(s) &&
+			order > max(s.order, had.Replicas+1) {
+			f.t.Fatalf("%s: %s/%s found nodes for %d, has %d, and is told %d:\n%s", f.now, s.member, s.zone, had.Replicas,
+				s.order, order, f)
 		}
 		if f.calm && order < s.running {
 			f.t.Fatalf("%s: %s/%s runs %d, and is told %d:\n%s", f.now, s.member, s.zone, s.running, order, f)
@@ -282,12 +286,14 @@ func (f *fleet) tell() {
 				stuck += s.unmade()
 			}
 			if stuck > 0 {
-				report.Unschedulable = append(report.Unschedulable, work.UnschedulablePods{Subset: s.subset, Zone: s.zone, Pods: stuck})
+				report.Unschedulable = append(report.Unschedulable,
+					work.UnschedulablePods{Subset: s.subset, Zone: s.zone, Pods: stuck})
 			}
 			if f.lies >= 0 {
 				m.Capacity.Zones = append(m.Capacity.Zones, topology.Zone{Name: s.zone, Nodes: 1, Ready: 1,
-					Allocatable: corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(s.nodes+f.lies)*100/95+1, resource.DecimalSI)},
-					Requested:   corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(s.running), resource.DecimalSI)},
+					Allocatable: corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(s.nodes+f.lies)*100/95+1,
+						resource.DecimalSI)},
+					Requested: corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(s.running), resource.DecimalSI)},
 				})
 			}
 		}
@@ -355,7 +361,8 @@ func TestPodsWithoutANodeMove(t *testing.T) {
 	f.run(time.Minute)
 	f.expect("east:1 south:4 west:4")
 	east := f.facts.Last.Cells[0]
-	if east.Reason.Code != CellUnschedulable || east.Unschedulable == nil || east.Unschedulable.Replicas != 1 || east.Unschedulable.Tries != 1 {
+	if east.Reason.Code != CellUnschedulable || east.Unschedulable == nil || east.Unschedulable.Replicas != 1 ||
+		east.Unschedulable.Tries != 1 {
 		t.Errorf("east: %+v %+v", east.Reason, east.Unschedulable)
 	}
 
@@ -637,7 +644,8 @@ func TestAHubWhoseClockWasWrong(t *testing.T) {
 		if c := &last.Cells[i]; c.Cluster == "east" {
 			c.Replicas = 1
 			c.Unschedulable = &topology.Unschedulable{
-				Replicas: 1, Tries: 1, FailedAt: new(metav1.NewTime(f.now.Add(100 * time.Hour))), RetryAfter: metav1.NewTime(f.now.Add(100*time.Hour + time.Minute)),
+				Replicas: 1, Tries: 1, FailedAt: new(metav1.NewTime(f.now.Add(100 * time.Hour))),
+				RetryAfter: metav1.NewTime(f.now.Add(100*time.Hour + time.Minute)),
 			}
 			f.at("east").obey(1, f.now)
 		}

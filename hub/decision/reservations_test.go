@@ -156,7 +156,8 @@ func (w *roomWorld) carryOut(a *roomApp) {
 	}
 	if text := fmt.Sprint(total, ready); text != a.sent {
 		a.sent = text
-		told := capacity.Report{Applied: true, At: w.theirs(now), Use: map[string]work.SubsetUse{"": {Total: total, Ready: ready}}}
+		told := capacity.Report{Applied: true, At: w.theirs(now),
+			Use: map[string]work.SubsetUse{"": {Total: total, Ready: ready}}}
 		at := now.Add(w.within(2 * time.Second))
 		if n := len(a.reports); n > 0 && at.Before(a.reports[n-1].at) {
 			at = a.reports[n-1].at
@@ -215,7 +216,8 @@ func (w *roomWorld) decide(a *roomApp) {
 	}
 	f := Facts{Workload: open(a.desired), Last: a.last, Reports: reports, Now: w.now()}
 	f.Workload.Key, f.Workload.Requests = key, one(fmt.Sprint(a.size))
-	f.Members = []Member{{Name: "east", Selected: true, Ready: true, Weight: 1, Zones: []string{"a"}, Capacity: capacity.Capacity{Zones: []topology.Zone{w.told}, Reserved: promised["east"]}}}
+	f.Members = []Member{{Name: "east", Selected: true, Ready: true, Weight: 1, Zones: []string{"a"},
+		Capacity: capacity.Capacity{Zones: []topology.Zone{w.told}, Reserved: promised["east"]}}}
 	decision, refusal := Plan(f)
 	if refusal != nil {
 		w.t.Fatal(refusal)
@@ -249,7 +251,8 @@ func (w *roomWorld) given() (cores int64) {
 }
 
 func (w *roomWorld) String() string {
-	text := fmt.Sprintf("%d cores, %d told to be requested, %d requested", w.has, w.told.Requested.Cpu().Value(), w.requested())
+	text := fmt.Sprintf("%d cores, %d told to be requested, %d requested", w.has, w.told.Requested.Cpu().Value(),
+		w.requested())
 	for _, a := range w.apps {
 		text += fmt.Sprintf("; %s of %d: %d wanted, %d placed, %d ordered, %d pods (%s), told %v, reserved %+v",
 			a.name, a.size, a.desired, placedOf(a.last), a.order, len(a.pods), a.sent, a.told.Use, w.reserved(a))
@@ -259,7 +262,8 @@ func (w *roomWorld) String() string {
 
 func newRoomWorld(t *testing.T, seed uint64, apps int) *roomWorld {
 	random := rand.New(rand.NewPCG(seed, 11))
-	w := &roomWorld{t: t, random: random, clock: clocktesting.NewFakePassiveClock(time.Unix(1_000_000, 0)), has: 20 + random.Int64N(200)}
+	w := &roomWorld{t: t, random: random, clock: clocktesting.NewFakePassiveClock(time.Unix(1_000_000, 0)),
+		has: 20 + random.Int64N(200)}
 	w.apart = time.Duration(random.IntN(600)-300) * time.Second
 	w.ledger, w.look = newLedger(w.clock), w.now().Add(w.within(33*time.Second))
 	w.tell(0)
@@ -310,7 +314,8 @@ func TestRoomIsGivenOnce(t *testing.T) {
 
 // TestPromisedRoomIsNotGivenTwice holds what a decision does with promises to others.
 func TestPromisedRoomIsNotGivenTwice(t *testing.T) {
-	room := func(amounts map[corev1.ResourceName]float64, zones map[string]map[corev1.ResourceName]float64) capacity.Amounts {
+	room := func(amounts map[corev1.ResourceName]float64,
+		zones map[string]map[corev1.ResourceName]float64) capacity.Amounts {
 		return capacity.Amounts{All: amounts, Zones: zones}
 	}
 	pod := func(n float64) map[corev1.ResourceName]float64 {
@@ -340,7 +345,8 @@ func TestPromisedRoomIsNotGivenTwice(t *testing.T) {
 		})
 	}
 	all := members("east west")
-	all[0].Capacity.Zones, all[1].Capacity.Zones = []topology.Zone{pods("a", "100", "85")}, []topology.Zone{pods("a", "100", "85")}
+	all[0].Capacity.Zones, all[1].Capacity.Zones = []topology.Zone{pods("a", "100", "85")},
+		[]topology.Zone{pods("a", "100", "85")}
 	f := Facts{Workload: sized(open(10), ""), Members: all}
 	f.Members[0].Reserved = room(pod(8), nil)
 	if d := plan(t, f); d.Spec.Clusters != "east:2 west:8" {
@@ -404,7 +410,8 @@ func (l *ledger) Read(key wire.Key, reports map[string]capacity.Report) (map[str
 	return l.Reservations.Read(l.clock.Now(), key, reports)
 }
 
-func (l *ledger) Write(key wire.Key, requests corev1.ResourceList, cells []topology.Cell, reports map[string]capacity.Report, at int64) bool {
+func (l *ledger) Write(key wire.Key, requests corev1.ResourceList, cells []topology.Cell,
+	reports map[string]capacity.Report, at int64) bool {
 	return l.Reservations.Write(l.clock.Now(), key, requests, cells, reports, at)
 }
 

@@ -17,8 +17,9 @@ import (
 func pods(zone string, all, there string) topology.Zone {
 	return topology.Zone{
 		Name: zone, Nodes: 1, Ready: 1,
-		Allocatable: corev1.ResourceList{corev1.ResourcePods: resource.MustParse(all), corev1.ResourceCPU: resource.MustParse("1k")},
-		Requested:   corev1.ResourceList{corev1.ResourcePods: resource.MustParse(there)},
+		Allocatable: corev1.ResourceList{corev1.ResourcePods: resource.MustParse(all),
+			corev1.ResourceCPU: resource.MustParse("1k")},
+		Requested: corev1.ResourceList{corev1.ResourcePods: resource.MustParse(there)},
 	}
 }
 
@@ -53,40 +54,60 @@ func TestPlanSpreads(t *testing.T) {
 		want     string
 		unplaced string
 	}{
-		{"weights of members", open(9), change("east west", "east", func(m *Member) { m.Weight = 2 }), topology.Spread{Type: topology.SpreadWeighted}, "east:6 west:3", ""},
-		{"weights without effect", open(8), change("east west", "east", func(m *Member) { m.Weight = 2 }), topology.Spread{}, "east:4 west:4", ""},
-		{"a weight of the policy goes before the member's", open(8), change("east west", "east", func(m *Member) { m.Weight = 2 }),
-			topology.Spread{Type: topology.SpreadWeighted, Places: []topology.SpreadPlace{{Cluster: "east", Weight: new(int32(3))}}}, "east:6 west:2", ""},
-		{"weights of zero are nowhere", open(3), change("east", "east", func(m *Member) { m.Weight = 0 }), topology.Spread{Type: topology.SpreadWeighted}, "", "Bounds"},
+		{"weights of members", open(9), change("east west", "east", func(m *Member) { m.Weight = 2 }),
+			topology.Spread{Type: topology.SpreadWeighted}, "east:6 west:3", ""},
+		{"weights without effect", open(8), change("east west", "east", func(m *Member) { m.Weight = 2 }), topology.Spread{},
+			"east:4 west:4", ""},
+		{"a weight of the policy goes before the member's", open(8),
+			change("east west", "east", func(m *Member) { m.Weight = 2 }),
+			topology.Spread{Type: topology.SpreadWeighted, Places: []topology.SpreadPlace{{Cluster: "east",
+				Weight: new(int32(3))}}}, "east:6 west:2", ""},
+		{"weights of zero are nowhere", open(3), change("east", "east", func(m *Member) { m.Weight = 0 }),
+			topology.Spread{Type: topology.SpreadWeighted}, "", "Bounds"},
 		{"a policy's weights that are all zero are nowhere", open(3), members("east west"), topology.Spread{
-			Type: topology.SpreadWeighted, Places: []topology.SpreadPlace{{Cluster: "east", Weight: new(int32(0))}, {Cluster: "west", Weight: new(int32(0))}},
+			Type: topology.SpreadWeighted, Places: []topology.SpreadPlace{{Cluster: "east", Weight: new(int32(0))},
+				{Cluster: "west", Weight: new(int32(0))}},
 		}, "", "Bounds"},
-		{"two regions, one with two members", open(8), change("east west north", "north", func(m *Member) { m.Region = "r2" }), topology.Spread{By: topology.SpreadByRegion}, "east:2 north:4 west:2", ""},
+		{"two regions, one with two members", open(8), change("east west north", "north",
+			func(m *Member) { m.Region = "r2" }), topology.Spread{By: topology.SpreadByRegion}, "east:2 north:4 west:2", ""},
 		{"a region's max", open(8), change("east west north", "north", func(m *Member) { m.Region = "r2" }),
-			topology.Spread{By: topology.SpreadByRegion, Places: []topology.SpreadPlace{{Region: "r2", Max: number("25%")}}}, "east:3 north:2 west:3", ""},
-		{"regions by weight", open(9), change("east west north", "north", func(m *Member) { m.Region = "r2" }), topology.Spread{
-			By: topology.SpreadByRegion, Type: topology.SpreadWeighted, Places: []topology.SpreadPlace{{Region: "r1", Weight: new(int32(2))}},
-		}, "east:3 north:3 west:3", ""},
-		{"a cluster's max", open(8), members("east west"), topology.Spread{Places: []topology.SpreadPlace{{Cluster: "east", Max: number("25%")}}}, "east:2 west:6", ""},
+			topology.Spread{By: topology.SpreadByRegion, Places: []topology.SpreadPlace{{Region: "r2", Max: number("25%")}}},
+			"east:3 north:2 west:3", ""},
+		{"regions by weight", open(9), change("east west north", "north", func(m *Member) { m.Region = "r2" }),
+			topology.Spread{
+				By: topology.SpreadByRegion, Type: topology.SpreadWeighted,
+				Places: []topology.SpreadPlace{{Region: "r1", Weight: new(int32(2))}},
+			}, "east:3 north:3 west:3", ""},
+		{"a cluster's max", open(8), members("east west"),
+			topology.Spread{Places: []topology.SpreadPlace{{Cluster: "east", Max: number("25%")}}}, "east:2 west:6", ""},
 		{"bounds that no fleet can meet", open(9), members("east west"),
-			topology.Spread{Places: []topology.SpreadPlace{{Cluster: "east", Max: number("2")}, {Cluster: "west", Max: number("3")}}}, "east:2 west:3", "Bounds"},
+			topology.Spread{Places: []topology.SpreadPlace{{Cluster: "east", Max: number("2")},
+				{Cluster: "west", Max: number("3")}}}, "east:2 west:3", "Bounds"},
 		{"a zone's max over clusters", open(9), members("east/a,b west/b"),
-			topology.Spread{By: topology.SpreadByZone, Places: []topology.SpreadPlace{{Zone: "b", Max: number("2")}}}, "east/a:7 east/b:1 west/b:1", ""},
+			topology.Spread{By: topology.SpreadByZone, Places: []topology.SpreadPlace{{Zone: "b", Max: number("2")}}},
+			"east/a:7 east/b:1 west/b:1", ""},
 		{"a zone that is named makes cells of zones", open(8), members("east/a,b west/c"),
 			topology.Spread{Places: []topology.SpreadPlace{{Zone: "b", Max: number("1")}}}, "east/a:3 east/b:1 west/c:4", ""},
 		{"a cluster's max over all subsets", subsets(12, "a: b:"), members("east west"),
-			topology.Spread{Places: []topology.SpreadPlace{{Cluster: "east", Max: number("4")}}}, "a/east:2 a/west:4 b/east:2 b/west:4", ""},
+			topology.Spread{Places: []topology.SpreadPlace{{Cluster: "east", Max: number("4")}}},
+			"a/east:2 a/west:4 b/east:2 b/west:4", ""},
 		{"a full member", sized(open(9), ""), change("east west", "east", full), topology.Spread{}, "east:2 west:7", ""},
 		{"a full fleet", sized(open(9), ""), change("east", "east", full), topology.Spread{}, "east:2", "Capacity"},
-		{"room that subsets share", sized(subsets(12, "a: b:"), ""), change("east west", "east", full), topology.Spread{}, "a/east:1 a/west:5 b/east:1 b/west:5", ""},
+		{"room that subsets share", sized(subsets(12, "a: b:"), ""), change("east west", "east", full), topology.Spread{},
+			"a/east:1 a/west:5 b/east:1 b/west:5", ""},
 		{"a zone without a node that is ready", sized(open(8), ""), change("east/a,b west/b", "east", func(m *Member) {
 			m.Capacity.Zones = []topology.Zone{{Name: "a", Nodes: 2}, pods("b", "100", "0")}
 		}), topology.Spread{By: topology.SpreadByZone}, "east/a:0 east/b:4 west/b:4", ""},
-		{"pods that are too large", sized(open(4), "600"), change("east west", "east", func(m *Member) { m.Capacity.Zones = []topology.Zone{pods("a", "100", "0")} }), topology.Spread{}, "east:1 west:3", ""},
-		{"available", sized(open(30), ""), change("east west", "east", func(m *Member) { m.Capacity.Zones = []topology.Zone{pods("a", "20", "9")} }),
+		{"pods that are too large", sized(open(4), "600"),
+			change("east west", "east", func(m *Member) { m.Capacity.Zones = []topology.Zone{pods("a", "100", "0")} }),
+			topology.Spread{}, "east:1 west:3", ""},
+		{"available", sized(open(30), ""), change("east west", "east",
+			func(m *Member) { m.Capacity.Zones = []topology.Zone{pods("a", "20", "9")} }),
 			topology.Spread{Type: topology.SpreadAvailable}, "east:10 west:20", ""},
-		{"taints", open(6), change("east west", "east", func(m *Member) { m.Taint = division.NoSchedule }), topology.Spread{}, "west:6", ""},
-		{"only taints", open(6), change("east", "east", func(m *Member) { m.Taint = division.NoExecute }), topology.Spread{}, "", "Tainted"},
+		{"taints", open(6), change("east west", "east", func(m *Member) { m.Taint = division.NoSchedule }), topology.Spread{},
+			"west:6", ""},
+		{"only taints", open(6), change("east", "east", func(m *Member) { m.Taint = division.NoExecute }), topology.Spread{},
+			"", "Tainted"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -153,7 +174,8 @@ func TestReportedAmountsAreClamped(t *testing.T) {
 
 func TestTolerations(t *testing.T) {
 	taints := []corev1.Taint{
-		{Key: "spot", Value: "yes", Effect: corev1.TaintEffectPreferNoSchedule}, {Key: "drain", Effect: corev1.TaintEffectNoExecute},
+		{Key: "spot", Value: "yes", Effect: corev1.TaintEffectPreferNoSchedule},
+		{Key: "drain", Effect: corev1.TaintEffectNoExecute},
 	}
 	tests := []struct {
 		name        string
@@ -161,10 +183,12 @@ func TestTolerations(t *testing.T) {
 		want        division.Effect
 	}{
 		{"the strongest counts", nil, division.NoExecute},
-		{"the other is left", []corev1.Toleration{{Key: "drain", Operator: corev1.TolerationOpExists}}, division.PreferNoSchedule},
+		{"the other is left", []corev1.Toleration{{Key: "drain", Operator: corev1.TolerationOpExists}},
+			division.PreferNoSchedule},
 		{"another value", []corev1.Toleration{{Key: "drain"}, {Key: "spot", Value: "no"}}, division.PreferNoSchedule},
 		{"all", []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, ""},
-		{"an effect", []corev1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}, division.PreferNoSchedule},
+		{"an effect", []corev1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}},
+			division.PreferNoSchedule},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

@@ -72,7 +72,8 @@ func TestWaves(t *testing.T) {
 	d = plan(t, f) // what another member held comes free
 	carryOut(&f, &d)
 	d = plan(t, f)
-	if d.Spec.Wave.Settled == nil || d.Spec.Wave.Unmet == nil || !strings.Contains(d.Wave, `check "ready" does not hold`) || d.Again != 10*time.Second {
+	if d.Spec.Wave.Settled == nil || d.Spec.Wave.Unmet == nil ||
+		!strings.Contains(d.Wave, `check "ready" does not hold`) || d.Again != 10*time.Second {
 		t.Fatalf("the check is not looked at: %+v, %q", d.Spec.Wave, d.Wave)
 	}
 	if shares(&d) != "east:3 south:0 west:0" {
@@ -80,7 +81,8 @@ func TestWaves(t *testing.T) {
 	}
 	f.Last, f.Now = &d.Spec, f.Now.Add(time.Minute)
 	failed := plan(t, f)
-	if !failed.Spec.Cells[0].Waiting || !failed.Spec.Cells[2].Waiting || failed.Notes[0].Reason != WaveFailed || !failed.Notes[0].Stalled {
+	if !failed.Spec.Cells[0].Waiting || !failed.Spec.Cells[2].Waiting || failed.Notes[0].Reason != WaveFailed ||
+		!failed.Notes[0].Stalled {
 		t.Fatalf("a failed wave does not stop the update: %+v, %+v", failed.Spec.Cells, failed.Notes)
 	}
 	f.Last = &failed.Spec
@@ -103,7 +105,8 @@ func TestWaves(t *testing.T) {
 	f.Workload.NoWaves, f.Workload.Revision = "use cloneSetTemplate", "three"
 	carryOut(&f, &d)
 	d = plan(t, f)
-	if got := shares(&d); got != "east:3 south:3 west:3" || d.Spec.Wave != nil || len(d.Notes) == 0 || !strings.Contains(d.Notes[0].Message, "cloneSetTemplate") {
+	if got := shares(&d); got != "east:3 south:3 west:3" || d.Spec.Wave != nil || len(d.Notes) == 0 ||
+		!strings.Contains(d.Notes[0].Message, "cloneSetTemplate") {
 		t.Fatalf("Deployments cannot go in waves: %s, %+v", got, d.Notes)
 	}
 }
@@ -112,7 +115,8 @@ func TestWaves(t *testing.T) {
 func inWaves(t *testing.T, list ...topology.Wave) (Facts, Decision) {
 	t.Helper()
 	f := Facts{
-		Workload: open(9), Members: members("east south west"), Now: time.Date(2026, 3, 1, 15, 0, 0, 0, time.UTC), Object: &apps.CloneSet{},
+		Workload: open(9), Members: members("east south west"), Now: time.Date(2026, 3, 1, 15, 0, 0, 0, time.UTC),
+		Object:  &apps.CloneSet{},
 		Rollout: topology.Rollout{Strategy: topology.RolloutWaves, Waves: list},
 	}
 	first := f.Workload.Revision
@@ -129,7 +133,8 @@ func inWaves(t *testing.T, list ...topology.Wave) (Facts, Decision) {
 // TestTakenBack: the template that an update leaves comes back everywhere at once, so that no pod of the one that
 // failed stays behind a wave.
 func TestTakenBack(t *testing.T) {
-	f, d := inWaves(t, topology.Wave{Name: "canary", Clusters: topology.WaveClusters{Names: []string{"east"}}, Size: new(intstr.FromInt32(1)), Soak: "1m"})
+	f, d := inWaves(t, topology.Wave{Name: "canary", Clusters: topology.WaveClusters{Names: []string{"east"}},
+		Size: new(intstr.FromInt32(1)), Soak: "1m"})
 	if got := shares(&d); got != "east:1 south:0 west:0" {
 		t.Fatalf("the canary is %s", got)
 	}
@@ -164,7 +169,8 @@ func TestWavesWithoutNews(t *testing.T) {
 	f.News = map[string]time.Time{"east": f.Now.Add(59 * time.Second)}
 	f.Last, f.Now = &d.Spec, f.Now.Add(70*time.Second)
 	d = plan(t, f)
-	if got := shares(&d); got != "east:3 south:0 west:0" || !strings.Contains(d.Wave, "has soaked until 2026-03-01T16:01:00Z, and waits for news since then of east") {
+	if got := shares(&d); got != "east:3 south:0 west:0" ||
+		!strings.Contains(d.Wave, "has soaked until 2026-03-01T16:01:00Z, and waits for news since then of east") {
 		t.Fatalf("the wave ended on news of before the end of its soak: %s, %q", got, d.Wave)
 	}
 	f.News["east"] = f.Now
@@ -182,7 +188,8 @@ func TestWavesOfMembersWithoutPods(t *testing.T) {
 		f := Facts{
 			Workload: open(9), Members: members("east north south west"), Object: &apps.CloneSet{},
 			Rollout: topology.Rollout{Strategy: topology.RolloutWaves, Waves: []topology.Wave{
-				{Name: "one", Clusters: topology.WaveClusters{Names: []string{name}}}, {Name: "two", Clusters: topology.WaveClusters{Names: []string{"east"}}},
+				{Name: "one", Clusters: topology.WaveClusters{Names: []string{name}}},
+				{Name: "two", Clusters: topology.WaveClusters{Names: []string{"east"}}},
 			}},
 		}
 		f.Members[1].Taint = division.NoSchedule
@@ -214,7 +221,8 @@ func TestWavesWithAJob(t *testing.T) {
 		d = plan(t, f)
 	}
 	jobs := d.Spec.Wave.Jobs
-	if len(jobs) != 1 || strings.Join(jobs[0].Clusters, " ") != "east" || shares(&d) != "east:3 south:0 west:0" || !strings.Contains(d.Wave, "under way in east") {
+	if len(jobs) != 1 || strings.Join(jobs[0].Clusters, " ") != "east" || shares(&d) != "east:3 south:0 west:0" ||
+		!strings.Contains(d.Wave, "under way in east") {
 		t.Fatalf("Jobs %+v, shares %s, %q", jobs, shares(&d), d.Wave)
 	}
 	f.Runs = map[waves.RunKey]waves.Run{{Cluster: "east", Job: jobs[0].Name}: {Succeeded: true}}

@@ -134,19 +134,23 @@ func withWaveNotes(d *draft, wave *waves.Decision, notes []Note) []Note {
 	switch {
 	case d.facts.RolledBack:
 		return append([]Note{{Reason: WaveFailed, Stalled: true, Message: fmt.Sprintf(
-			"%s; members run the template of before again: give %s another one, or have this one tried again with flotilla rollout retry",
+			"%s; members run the template of before again: give %s another one, or have this one tried again with flotilla "+
+				"rollout retry",
 			wave.Waits,
 			d.workload.Key.Sentence(),
 		)}}, notes...)
 	case wave.Stop:
 		return append([]Note{{Reason: WaveFailed, Stalled: true, Message: fmt.Sprintf(
-			"%s; no pod of %s is updated any more: take the change back with flotilla rollout undo, have the wave tried again with flotilla rollout retry, or go on after it with flotilla rollout approve",
+			"%s; no pod of %s is updated any more: take the change back with flotilla rollout undo, have the wave tried again "+
+				"with flotilla rollout retry, or go on after it with flotilla rollout approve",
 			wave.Waits,
 			d.workload.Key.Sentence(),
 		)}}, notes...)
-	case wave.Progress != nil && wave.Progress.Number <= wave.Progress.Of && wave.Progress.Template == nil && d.facts.Rollout.OnFailure == topology.RolloutRollback:
+	case wave.Progress != nil && wave.Progress.Number <= wave.Progress.Of && wave.Progress.Template == nil &&
+		d.facts.Rollout.OnFailure == topology.RolloutRollback:
 		return append(notes, Note{Reason: Placed, Message: fmt.Sprintf(
-			"the policy's rollout.onFailure: Rollback does not hold for this update of %s: it began before that was set, or the patches of its subsets changed with the template; a wave that fails pauses it",
+			"the policy's rollout.onFailure: Rollback does not hold for this update of %s: it began before that was set, or "+
+				"the patches of its subsets changed with the template; a wave that fails pauses it",
 			d.workload.Key.Sentence(),
 		)})
 	case inParts(&d.facts.Rollout) && d.workload.NoWaves != "":

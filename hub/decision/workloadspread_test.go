@@ -164,9 +164,11 @@ func TestReadSpread(t *testing.T) {
 		says    string
 		refused string
 	}{
-		"none":       {nil, false, "", ""},
-		"the oldest": {[]apps.WorkloadSpread{old, young}, true, "WorkloadSpread young is not used, because the older old names the same CloneSet", ""},
-		"above":      {[]apps.WorkloadSpread{workloadSpread("few", "x:=3 y:=4")}, true, "3 replicas are above the sum of the maxReplicas of WorkloadSpread few", ""},
+		"none": {nil, false, "", ""},
+		"the oldest": {[]apps.WorkloadSpread{old, young}, true,
+			"WorkloadSpread young is not used, because the older old names the same CloneSet", ""},
+		"above": {[]apps.WorkloadSpread{workloadSpread("few", "x:=3 y:=4")}, true,
+			"3 replicas are above the sum of the maxReplicas of WorkloadSpread few", ""},
 		"paths": {change(func(ws *apps.WorkloadSpread) {
 			ws.Spec.TargetFilter = &apps.TargetFilter{ReplicasPathList: []string{"spec.x"}}
 		}), true, "replicasPathList", ""},
@@ -192,12 +194,14 @@ func TestReadSpread(t *testing.T) {
 			if says := strings.Join(remarks, "; "); !strings.Contains(says, tc.says) || tc.says == "" && says != "" {
 				t.Errorf("it says %q, want %q", says, tc.says)
 			}
-			if got := fmt.Sprintf("%+v", refusal); (refusal != nil) != (tc.refused != "") || !strings.Contains(got, tc.refused) && refusal != nil {
+			if got := fmt.Sprintf("%+v", refusal); (refusal != nil) != (tc.refused != "") ||
+				!strings.Contains(got, tc.refused) && refusal != nil {
 				t.Errorf("refusal %+v, want %q", refusal, tc.refused)
 			}
 		})
 	}
-	if facts, _, _ := divisionOf(&w, set, []apps.WorkloadSpread{old}); facts == nil || len(facts.Parts) != 2 || facts.Parts[0].Max.IntVal != 3 || facts.Parts[1].Max.IntVal != 7 {
+	if facts, _, _ := divisionOf(&w, set, []apps.WorkloadSpread{old}); facts == nil || len(facts.Parts) != 2 ||
+		facts.Parts[0].Max.IntVal != 3 || facts.Parts[1].Max.IntVal != 7 {
 		t.Errorf("%+v, want caps of 3 and 7", facts)
 	}
 	other := workloadSpread("other", "x:")

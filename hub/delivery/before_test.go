@@ -35,7 +35,8 @@ func TestTemplateBefore(t *testing.T) {
 		want   string
 	}{
 		{"none is to be updated", topology.Cell{Cluster: "east", Replicas: 3}, true, additions{}, "docker.example/web:1"},
-		{"a part is", topology.Cell{Cluster: "east", Replicas: 3, Granted: topology.Budget{Updated: 2}}, true, additions{}, "docker.example/web:1"},
+		{"a part is", topology.Cell{Cluster: "east", Replicas: 3, Granted: topology.Budget{Updated: 2}}, true, additions{},
+			"docker.example/web:1"},
 		{"all are", topology.Cell{Cluster: "east", Replicas: 3, Granted: topology.Budget{Updated: 3}}, true, additions{}, ""},
 		{"none is known", topology.Cell{Cluster: "east", Replicas: 3}, false, additions{}, ""},
 		{"with an override", topology.Cell{Cluster: "east", Replicas: 3}, true, mirror, "mirror.example/web:1"},
@@ -73,7 +74,8 @@ func TestTemplateBeforeOfSubsets(t *testing.T) {
 	ud := &apps.UnitedDeployment{}
 	ud.Name, ud.Namespace = "web", "shop"
 	ud.Spec.Template.CloneSetTemplate = &apps.CloneSetTemplateSpec{}
-	ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "docker.example/web:2"}}
+	ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main",
+		Image: "docker.example/web:2"}}
 	ud.Spec.Topology.Subsets = []apps.Subset{{Name: "a"}, {Name: "b"}}
 	p := &topology.WorkloadPlacement{}
 	p.Spec.PreviousTemplate = &topology.RevisionTemplate{Revision: "one", Template: runtime.RawExtension{Raw: []byte(
@@ -137,12 +139,15 @@ func TestRemovedSubsetsAreDelivered(t *testing.T) {
 		stands map[string]map[string]map[string]any
 		want   string
 	}{
-		{"beside another", []topology.Cell{cell("a", 3, 3), cell("b", 2, 2)}, stands, `5 [{"name":"a","replicas":3},{"name":"b","patch":{"x":"y"},"replicas":2,"tolerations":[{"key":"k"}]}] {}`},
-		{"alone, and not updated", []topology.Cell{cell("b", 2, 0)}, stands, `2 [{"name":"b","patch":{"x":"y"},"replicas":2,"tolerations":[{"key":"k"}]}] {"manualUpdate":{"partitions":{"b":2}}}`},
+		{"beside another", []topology.Cell{cell("a", 3, 3), cell("b", 2, 2)}, stands,
+			`5 [{"name":"a","replicas":3},{"name":"b","patch":{"x":"y"},"replicas":2,"tolerations":[{"key":"k"}]}] {}`},
+		{"alone, and not updated", []topology.Cell{cell("b", 2, 0)}, stands,
+			`2 [{"name":"b","patch":{"x":"y"},"replicas":2,"tolerations":[{"key":"k"}]}] {"manualUpdate":{"partitions":{"b":2}}}`},
 		{"no Work has it", []topology.Cell{cell("a", 3, 3), cell("b", 2, 2)}, nil, `3 [{"name":"a","replicas":3}] {}`},
 		{"no Work has it, and nothing else is there", []topology.Cell{cell("b", 2, 2)}, nil, ""},
 	} {
-		manifest, refusal, err := renderForOf(key, ud, &topology.WorkloadPlacement{}, test.cells, additions{subsets: test.stands})
+		manifest, refusal, err := renderForOf(key, ud, &topology.WorkloadPlacement{}, test.cells,
+			additions{subsets: test.stands})
 		if err != nil || refusal != nil {
 			t.Fatalf("%s: %v, %v", test.what, err, refusal)
 		}

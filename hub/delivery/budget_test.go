@@ -100,7 +100,8 @@ func TestBudgetGoesToAgentsThatReadIt(t *testing.T) {
 func TestKindsOfTheVersionBeforeHaveNoBudget(t *testing.T) {
 	cs, p := &apps.CloneSet{}, &topology.WorkloadPlacement{}
 	readEarlier(t, "cloneset-placement", p)
-	r := NewReconciler(nil, nil, kinds.Workloads(), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewOutcomes())
+	r := NewReconciler(nil, nil, kinds.Workloads(), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub",
+		placement.NewOutcomes())
 	if budgets, err := r.budgets(t.Context(), kindFor(cs), p); budgets != nil || err != nil {
 		t.Errorf("%v, %v", budgets, err)
 	}

@@ -15,7 +15,8 @@ func placementWithJob(template string) *topology.WorkloadPlacement {
 	return &topology.WorkloadPlacement{
 		ObjectMeta: metav1.ObjectMeta{UID: "p"},
 		Spec: topology.WorkloadPlacementSpec{RevisionSequence: 7, Wave: &topology.WaveProgress{Jobs: []topology.WaveRun{{
-			Check: "smoke", Name: "web-smoke-1", Clusters: []string{"east", "south"}, Template: runtime.RawExtension{Raw: []byte(template)},
+			Check: "smoke", Name: "web-smoke-1", Clusters: []string{"east", "south"},
+			Template: runtime.RawExtension{Raw: []byte(template)},
 		}}}},
 	}
 }
@@ -30,7 +31,8 @@ func TestPlanChecks(t *testing.T) {
 		t.Fatalf("%d Works, %v, %v", len(works), refusal, err)
 	}
 	w := works[1]
-	if w.Namespace != "karmada-es-south" || w.Name != "shop.web-smoke-1.job.batch" || w.Labels[topology.LabelPlacement] != "p" || w.Annotations[topology.AnnotationSequence] != "7" {
+	if w.Namespace != "karmada-es-south" || w.Name != "shop.web-smoke-1.job.batch" ||
+		w.Labels[topology.LabelPlacement] != "p" || w.Annotations[topology.AnnotationSequence] != "7" {
 		t.Errorf("the Work is %+v", w.ObjectMeta)
 	}
 	if _, carries := wire.KeyOf(w); carries || !wire.IsCheck(w) {
@@ -50,14 +52,17 @@ func TestPlanChecks(t *testing.T) {
 func TestPlanChecksOfAnything(t *testing.T) {
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
 	for _, template := range []string{`{}`, `{"spec":3}`, `{"metadata":"x"}`, `{"metadata":{"labels":[1]}}`} {
-		if works, refusal, err := planChecks(key, "hub", placementWithJob(template)); err != nil || refusal != nil || len(works) != 2 {
+		if works, refusal, err := planChecks(key, "hub", placementWithJob(template)); err != nil || refusal != nil ||
+			len(works) != 2 {
 			t.Errorf("%s: %d Works, %v, %v", template, len(works), refusal, err)
 		}
 	}
-	if _, refusal, err := planChecks(key, "hub", placementWithJob(`{"spec":{"a":"`+strings.Repeat("x", maxManifest)+`"}}`)); err != nil || refusal == nil || refusal.Reason != TooLarge {
+	if _, refusal, err := planChecks(key, "hub", placementWithJob(`{"spec":{"a":"`+strings.Repeat("x",
+		maxManifest)+`"}}`)); err != nil || refusal == nil || refusal.Reason != TooLarge {
 		t.Errorf("a large one: %v, %v", refusal, err)
 	}
-	if works, refusal, err := planChecks(key, "hub", &topology.WorkloadPlacement{}); err != nil || refusal != nil || len(works) != 0 {
+	if works, refusal, err := planChecks(key, "hub", &topology.WorkloadPlacement{}); err != nil || refusal != nil ||
+		len(works) != 0 {
 		t.Errorf("without waves: %v, %v, %v", works, refusal, err)
 	}
 }

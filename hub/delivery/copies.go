@@ -108,7 +108,8 @@ func edited(own *topology.WorkloadPlacement, dependents []topology.WorkloadPlace
 // gatherDependents completes the placements that need the object.
 func (r *CopyReconciler) gatherDependents(ctx context.Context, s *state, f *copyFacts) error {
 	dependents := &topology.WorkloadPlacementList{}
-	if err := r.client.List(ctx, dependents, client.MatchingFields{store.IndexPlacementDependency: s.key.String()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, dependents, client.MatchingFields{store.IndexPlacementDependency: s.key.String()},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list placements that need %s: %w", s.key.Sentence(), err)
 	}
 	// A Work that is to leave its object behind belongs to a workload that goes, unless another one came since. The
@@ -159,7 +160,8 @@ func (r *CopyReconciler) gatherCopy(ctx context.Context, s *state) (*copyFacts, 
 		}
 		f.have[member] = w
 		names := &work.WorkList{}
-		if err := r.client.List(ctx, names, client.MatchingFields{store.IndexWorkDependsOn: w.Namespace + "/" + w.Name}, client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
+		if err := r.client.List(ctx, names, client.MatchingFields{store.IndexWorkDependsOn: w.Namespace + "/" + w.Name},
+			client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("list Works that need %s: %w", s.key.Sentence(), err)
 		}
 		f.named[member] = len(names.Items) > 0
@@ -293,7 +295,8 @@ func (r *CopyReconciler) copiesOfWork(ctx context.Context, o client.Object) []wi
 	}
 	for _, name := range wire.DependsOn(o) {
 		needed := &work.Work{}
-		if r.client.Get(ctx, client.ObjectKey{Namespace: o.GetNamespace(), Name: name}, needed, client.UnsafeDisableDeepCopy) == nil {
+		if r.client.Get(ctx, client.ObjectKey{Namespace: o.GetNamespace(), Name: name}, needed,
+			client.UnsafeDisableDeepCopy) == nil {
 			keys = append(keys, store.OfWork(ctx, needed)...)
 		}
 	}

@@ -18,11 +18,13 @@ func kindFor(o client.Object) kinds.Kind {
 	return kinds.Workloads()[apps.UnitedDeploymentKind.GroupKind()]
 }
 
-func planOf(key wire.Key, hubID string, o client.Object, p *topology.WorkloadPlacement, add additions) ([]*work.Work, *kinds.Rejection, error) {
+func planOf(key wire.Key, hubID string, o client.Object, p *topology.WorkloadPlacement, add additions) ([]*work.Work,
+	*kinds.Rejection, error) {
 	return plan(kindFor(o), key, hubID, o, p, add)
 }
 
-func renderForOf(key wire.Key, o client.Object, p *topology.WorkloadPlacement, cells []topology.Cell, add additions) ([]byte, *kinds.Rejection, error) {
+func renderForOf(key wire.Key, o client.Object, p *topology.WorkloadPlacement, cells []topology.Cell,
+	add additions) ([]byte, *kinds.Rejection, error) {
 	return renderFor(kindFor(o), key, o, p, cells, add)
 }
 

@@ -62,7 +62,8 @@ func (r *Reconciler) policyOverrides(ctx context.Context, p *topology.WorkloadPl
 		return nil, nil
 	case ref.Kind == policy.KindPolicy:
 		policy := &topology.FederationPolicy{}
-		if err := r.client.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: ref.Name}, policy); client.IgnoreNotFound(err) != nil {
+		if err := r.client.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: ref.Name},
+			policy); client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("get %s %s/%s: %w", ref.Kind, p.Namespace, ref.Name, err)
 		}
 		return policy.Spec.Overrides, nil

@@ -63,9 +63,12 @@ func TestStatusTellsOfAController(t *testing.T) {
 		{"apps/v1, kind: Deployment", "{}", false},
 		{"apps/v1, kind: Deployment", "{observedGeneration: 1}", true},
 		{"apps/v1, kind: StatefulSet", "{availableReplicas: 0, replicas: 0}", false},
-		{"apps/v1, kind: StatefulSet", "{availableReplicas: 0, replicas: 0, collisionCount: 0, currentRevision: web-1}", true},
-		{"apps/v1, kind: DaemonSet", "{currentNumberScheduled: 0, desiredNumberScheduled: 0, numberMisscheduled: 0, numberReady: 0}", false},
-		{"apps/v1, kind: DaemonSet", "{currentNumberScheduled: 0, desiredNumberScheduled: 0, numberMisscheduled: 0, numberReady: 0, observedGeneration: 2}", true},
+		{"apps/v1, kind: StatefulSet", "{availableReplicas: 0, replicas: 0, collisionCount: 0, currentRevision: web-1}",
+			true},
+		{"apps/v1, kind: DaemonSet", "{currentNumberScheduled: 0, desiredNumberScheduled: 0, numberMisscheduled: 0, " +
+			"numberReady: 0}", false},
+		{"apps/v1, kind: DaemonSet", "{currentNumberScheduled: 0, desiredNumberScheduled: 0, numberMisscheduled: 0, " +
+			"numberReady: 0, observedGeneration: 2}", true},
 		{"batch/v1, kind: Job", "{}", false},
 		{"batch/v1, kind: Job", "{uncountedTerminatedPods: {}, startTime: \"2026-01-01T00:00:00Z\"}", true},
 		{"batch/v1, kind: CronJob", "{active: [{name: a}]}", true},
@@ -73,7 +76,8 @@ func TestStatusTellsOfAController(t *testing.T) {
 		{"apps.kruise.io/v1beta1, kind: StatefulSet", "{replicas: 3}", false},
 	} {
 		refusal := kinds.RunsOnHub(parse(t, "{apiVersion: "+tc.kind+", metadata: {name: web, namespace: shop}, status: "+tc.status+"}"))
-		if (refusal != nil) != tc.runs || refusal != nil && (refusal.Reason != topology.PolicyRunsOnHub || !strings.Contains(refusal.Message, "shop/web has a status")) {
+		if (refusal != nil) != tc.runs || refusal != nil &&
+			(refusal.Reason != topology.PolicyRunsOnHub || !strings.Contains(refusal.Message, "shop/web has a status")) {
 			t.Errorf("%s with the status %s: %+v", tc.kind, tc.status, refusal)
 		}
 	}

@@ -31,14 +31,17 @@ func TestACellWithoutPermissionTakesNothing(t *testing.T) {
 		for _, paused := range []bool{false, true} {
 			cs := &apps.CloneSet{}
 			cs.Spec.Replicas = new(int32(12))
-			cs.Spec.UpdateStrategy.RollingUpdate = &apps.RollingUpdateCloneSetStrategy{Paused: paused, MaxUnavailable: test.unavailable, MaxSurge: new(intstr.FromInt32(test.surge))}
-			manifest, err := kindFor(cs).Render(cs, &kinds.Order{Cells: []topology.Cell{{Cluster: "east", Replicas: 4, Granted: topology.Budget{Updated: 4}, Waiting: true}}})
+			cs.Spec.UpdateStrategy.RollingUpdate = &apps.RollingUpdateCloneSetStrategy{Paused: paused,
+				MaxUnavailable: test.unavailable, MaxSurge: new(intstr.FromInt32(test.surge))}
+			manifest, err := kindFor(cs).Render(cs, &kinds.Order{Cells: []topology.Cell{{Cluster: "east", Replicas: 4,
+				Granted: topology.Budget{Updated: 4}, Waiting: true}}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			spec := manifest.Spec.(*apps.CloneSetSpec)
 			rolling := spec.UpdateStrategy.RollingUpdate
-			limits, err := budget.Resolve(budget.Strategy{MaxUnavailable: rolling.MaxUnavailable, MaxSurge: rolling.MaxSurge, Paused: rolling.Paused}, ptr.Deref(spec.Replicas, 0))
+			limits, err := budget.Resolve(budget.Strategy{MaxUnavailable: rolling.MaxUnavailable, MaxSurge: rolling.MaxSurge,
+				Paused: rolling.Paused}, ptr.Deref(spec.Replicas, 0))
 			if err != nil || !rolling.Paused || limits.MaxUnavailable != test.want || limits.MaxSurge != 0 {
 				t.Errorf("%v and %d: the order is %+v, which permits %+v (%v)", test.unavailable, test.surge, rolling, limits, err)
 			}

@@ -71,7 +71,8 @@ func plan(
 		}
 		if len(manifest) > maxManifest {
 			return nil, &kinds.Rejection{Reason: TooLarge, Message: fmt.Sprintf(
-				"the manifest of %s has %d KiB, and at most %d KiB are delivered; make its template smaller, for example by moving data to a ConfigMap",
+				"the manifest of %s has %d KiB, and at most %d KiB are delivered; make its template smaller, for example by "+
+					"moving data to a ConfigMap",
 				key.Sentence(),
 				len(manifest)/1024,
 				maxManifest/1024,
@@ -190,10 +191,13 @@ func merge(have, want *work.Work) (*work.Work, bool) {
 	_, adopts := want.Annotations[topology.AnnotationAdopt]
 	_, adopted := have.Annotations[topology.AnnotationAdopt]
 	optional := []string{topology.AnnotationDependsOn, topology.AnnotationRescheduleAfter, topology.AnnotationHandOver}
-	needs := !slices.ContainsFunc(optional, func(key string) bool { return have.Annotations[key] != want.Annotations[key] })
+	needs := !slices.ContainsFunc(optional, func(key string) bool {
+		return have.Annotations[key] != want.Annotations[key]
+	})
 	preserve := want.Spec.PreserveResourcesOnDeletion == nil ||
 		equality.Semantic.DeepEqual(have.Spec.PreserveResourcesOnDeletion, want.Spec.PreserveResourcesOnDeletion)
-	if (adopts || !adopted) && isIn(want.Labels, have.Labels) && isIn(want.Annotations, have.Annotations) && needs && preserve &&
+	if (adopts || !adopted) && isIn(want.Labels, have.Labels) && isIn(want.Annotations, have.Annotations) && needs &&
+		preserve &&
 		controllerutil.ContainsFinalizer(have, work.ExecutionFinalizer) &&
 		sameManifest(have, want) {
 		return have, false

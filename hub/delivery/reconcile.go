@@ -46,7 +46,8 @@ type Reconciler struct {
 
 // NewReconciler returns a reconciler of these kinds that writes with c and reads c's cache; live reads past the cache,
 // before something is orphaned.
-func NewReconciler(c client.Client, live client.Reader, rules kinds.Table, clk clock.PassiveClock, hubID string, outcomes *placement.Outcomes) *Reconciler {
+func NewReconciler(c client.Client, live client.Reader, rules kinds.Table, clk clock.PassiveClock, hubID string,
+	outcomes *placement.Outcomes) *Reconciler {
 	return &Reconciler{
 		client: c, live: live, rules: rules, hubID: hubID, outcomes: outcomes,
 		written: store.NewWritten[types.NamespacedName](clk),
@@ -79,7 +80,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 		return r.release(ctx, s)
 	case wire.Foreign(s.placement):
 		return ctrl.Result{}, nil // somebody edited it; the hub's own decision comes back
-	case s.object == nil, s.object.GetUID() != s.placement.Spec.Workload.UID, s.object.GetGeneration() != s.placement.Spec.Workload.Generation:
+	case s.object == nil, s.object.GetUID() != s.placement.Spec.Workload.UID,
+		s.object.GetGeneration() != s.placement.Spec.Workload.Generation:
 		return ctrl.Result{}, nil // the placement that answers this object comes, or does not (frozen)
 	}
 	overrides, same, err := r.overrides(ctx, s.placement)
@@ -100,7 +102,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	works, refusal, err := plan(kind, key, r.hubID, placement.InForce(kind, s.object, s.placement), s.placement, additions{overrides, divider, subsets, budgets})
+	works, refusal, err := plan(kind, key, r.hubID, placement.InForce(kind, s.object, s.placement), s.placement,
+		additions{overrides, divider, subsets, budgets})
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -135,7 +138,8 @@ func (r *Reconciler) gather(ctx context.Context, key wire.Key) (*state, error) {
 		return nil, fmt.Errorf("get %s: %w", key.Sentence(), err)
 	}
 	works := &work.WorkList{}
-	if err := r.client.List(ctx, works, client.MatchingFields{store.IndexWorkWorkload: key.String()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, works, client.MatchingFields{store.IndexWorkWorkload: key.String()},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Works of %s: %w", key.Sentence(), err)
 	}
 	s.works = works.Items

@@ -225,7 +225,8 @@ func (r *Reconciler) preserveNeeds(ctx context.Context, works []work.Work) error
 				return fmt.Errorf("get Work %s/%s, which is needed: %w", works[i].Namespace, name, err)
 			}
 			others := &work.WorkList{}
-			if err := r.client.List(ctx, others, client.MatchingFields{store.IndexWorkDependsOn: need.Namespace + "/" + need.Name}, client.UnsafeDisableDeepCopy); err != nil {
+			if err := r.client.List(ctx, others, client.MatchingFields{store.IndexWorkDependsOn: need.Namespace + "/" +
+				need.Name}, client.UnsafeDisableDeepCopy); err != nil {
 				return fmt.Errorf("list Works that need %s/%s: %w", need.Namespace, need.Name, err)
 			}
 			shared := slices.ContainsFunc(others.Items, func(w work.Work) bool { return !own[w.UID] })

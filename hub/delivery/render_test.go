@@ -99,18 +99,23 @@ func read(t *testing.T, path string) (client.Object, []topology.Cell, *apps.Work
 }
 
 func TestPlanTooLarge(t *testing.T) {
-	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", Annotations: map[string]string{"note": strings.Repeat("x", 600*1024)}}}
-	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{Cells: []topology.Cell{{Cluster: "east", Replicas: 1}}}}
+	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web",
+		Annotations: map[string]string{"note": strings.Repeat("x", 600*1024)}}}
+	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{Cells: []topology.Cell{{Cluster: "east",
+		Replicas: 1}}}}
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}
 	works, refusal, err := planOf(key, "hub", cs, p, additions{})
-	if err != nil || works != nil || refusal == nil || refusal.Reason != TooLarge || !strings.HasPrefix(refusal.Message, "the manifest of CloneSet ns/web has 600 KiB, and at most 512 KiB are delivered") {
+	if err != nil || works != nil || refusal == nil || refusal.Reason != TooLarge ||
+		!strings.HasPrefix(refusal.Message, "the manifest of CloneSet ns/web has 600 KiB, and at most 512 KiB are "+
+			"delivered") {
 		t.Errorf("works %v, refusal %+v, error %v", works, refusal, err)
 	}
 }
 
 func TestMergeKeepsWhatOthersWrote(t *testing.T) {
 	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
-	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{Cells: []topology.Cell{{Cluster: "east", Replicas: 1, Sequence: 7}}}}
+	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{Cells: []topology.Cell{{Cluster: "east",
+		Replicas: 1, Sequence: 7}}}}
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}
 	works, _, err := planOf(key, "hub", cs, p, additions{})
 	if err != nil || len(works) != 1 {
@@ -122,7 +127,9 @@ func TestMergeKeepsWhatOthersWrote(t *testing.T) {
 		t.Error("what others added counts as a difference")
 	}
 	// The same manifest with its fields in another order, as another writer may leave it.
-	have.Spec.Workload.Manifests[0].Raw = []byte(`{"spec":` + strings.SplitN(string(works[0].Spec.Workload.Manifests[0].Raw), `"spec":`, 2)[1][:len(strings.SplitN(string(works[0].Spec.Workload.Manifests[0].Raw), `"spec":`, 2)[1])-1] +
+	have.Spec.Workload.Manifests[0].Raw = []byte(`{"spec":` +
+		strings.SplitN(string(works[0].Spec.Workload.Manifests[0].Raw), `"spec":`,
+			2)[1][:len(strings.SplitN(string(works[0].Spec.Workload.Manifests[0].Raw), `"spec":`, 2)[1])-1] +
 		`,"metadata":{"namespace":"ns","name":"web"},"kind":"CloneSet","apiVersion":"apps.kruise.io/v1beta1"}`)
 	if _, changed := merge(have, works[0]); changed {
 		t.Error("the order of fields counts as a difference")
@@ -130,7 +137,8 @@ func TestMergeKeepsWhatOthersWrote(t *testing.T) {
 	have.Annotations[topology.AnnotationSequence] = "6"
 	have.Finalizers = nil
 	merged, changed := merge(have, works[0])
-	if !changed || merged.Annotations["other"] != "annotation" || merged.Annotations[topology.AnnotationSequence] != "7" || len(merged.Finalizers) != 1 {
+	if !changed || merged.Annotations["other"] != "annotation" || merged.Annotations[topology.AnnotationSequence] != "7" ||
+		len(merged.Finalizers) != 1 {
 		t.Errorf("merged %+v", merged.ObjectMeta)
 	}
 }
@@ -138,7 +146,8 @@ func TestMergeKeepsWhatOthersWrote(t *testing.T) {
 // TestMembersAreAskedForPodsWithoutANode: the Work says after how long, and no longer says so when the policy does not.
 func TestMembersAreAskedForPodsWithoutANode(t *testing.T) {
 	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
-	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{RescheduleAfter: "1m0s", Cells: []topology.Cell{{Cluster: "east", Replicas: 1}}}}
+	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{RescheduleAfter: "1m0s",
+		Cells: []topology.Cell{{Cluster: "east", Replicas: 1}}}}
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}
 	asked, _, err := planOf(key, "hub", cs, p, additions{})
 	if err != nil || asked[0].Annotations[topology.AnnotationRescheduleAfter] != "1m0s" {
@@ -153,7 +162,8 @@ func TestMembersAreAskedForPodsWithoutANode(t *testing.T) {
 	if _, still := merged.Annotations[topology.AnnotationRescheduleAfter]; !changed || still {
 		t.Errorf("changed %t: %v", changed, merged.Annotations)
 	}
-	if merged, changed = merge(unasked[0], asked[0]); !changed || merged.Annotations[topology.AnnotationRescheduleAfter] != "1m0s" {
+	if merged, changed = merge(unasked[0], asked[0]); !changed ||
+		merged.Annotations[topology.AnnotationRescheduleAfter] != "1m0s" {
 		t.Errorf("changed %t: %v", changed, merged.Annotations)
 	}
 }
@@ -214,11 +224,13 @@ spec:
 // can note it.
 func TestWorksTellTheUsersStrategy(t *testing.T) {
 	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
-	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{Cells: []topology.Cell{{Cluster: "east", Replicas: 1}}}}
+	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{Cells: []topology.Cell{{Cluster: "east",
+		Replicas: 1}}}}
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}
 	for want, rolling := range map[string]*apps.RollingUpdateCloneSetStrategy{
 		`{}`: nil,
-		`{"rollingUpdate":{"maxUnavailable":"20%","paused":true}}`: {MaxUnavailable: new(intstr.FromString("20%")), Paused: true},
+		`{"rollingUpdate":{"maxUnavailable":"20%","paused":true}}`: {MaxUnavailable: new(intstr.FromString("20%")),
+			Paused: true},
 		"": {MaxUnavailable: new(intstr.FromString(strings.Repeat("9", maxStrategy)))}, // nothing that a person writes
 	} {
 		cs.Spec.UpdateStrategy.RollingUpdate = rolling

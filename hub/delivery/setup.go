@@ -47,10 +47,12 @@ func Setup(
 	controllers := builder.TypedControllerManagedBy[wire.Key](mgr).Named("delivery").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
 		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(store.OfPlacement),
-			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, store.DeletionBegan())),
+			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{},
+				store.DeletionBegan())),
 		).
 		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(store.OfWork), builder.WithPredicates(ours)).
-		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(r.budgeted), builder.WithPredicates(formatsChanged()))
+		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(r.budgeted),
+			builder.WithPredicates(formatsChanged()))
 	for kind, rule := range rules.Workloads() {
 		toKey := func(_ context.Context, o client.Object) []wire.Key {
 			return []wire.Key{wire.KeyFor(kind, o)}

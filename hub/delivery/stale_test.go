@@ -38,7 +38,8 @@ func (i indexer) IndexField(_ context.Context, o client.Object, field string, ex
 func hubClient(t *testing.T, objects ...client.Object) client.WithWatch {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, apps.AddToScheme, topology.AddToScheme, work.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, apps.AddToScheme, topology.AddToScheme,
+		work.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -57,8 +58,10 @@ func TestStaleDecisionRemovesNothing(t *testing.T) {
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
 	object := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "object", Generation: 1}}
 	decision := func(generation int64, clusters ...string) *topology.WorkloadPlacement {
-		p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: key.Placement().Name, UID: "placement", Generation: generation}}
-		p.Spec.Workload = topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web", UID: "object", Generation: 1}
+		p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: key.Placement().Name,
+			UID: "placement", Generation: generation}}
+		p.Spec.Workload = topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web",
+			UID: "object", Generation: 1}
 		for _, cluster := range clusters {
 			p.Spec.Cells = append(p.Spec.Cells, topology.Cell{Cluster: cluster, Replicas: 1, Sequence: 1})
 		}
@@ -77,7 +80,8 @@ func TestStaleDecisionRemovesNothing(t *testing.T) {
 		return w.DeletionTimestamp == nil
 	}
 	look := func(live client.Reader) time.Duration {
-		r := NewReconciler(standing, live, kinds.Workloads(), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewOutcomes())
+		r := NewReconciler(standing, live, kinds.Workloads(), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub",
+			placement.NewOutcomes())
 		result, err := r.Reconcile(t.Context(), key)
 		if err != nil {
 			t.Fatal(err)
@@ -99,7 +103,8 @@ func TestStaleDecisionRemovesNothing(t *testing.T) {
 // is no error and is not tried again and again; the other members get theirs.
 func TestCase14AMemberThatLeavesTakesNoWork(t *testing.T) {
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
-	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "works"}, "web", errors.New("it is being terminated"))
+	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "works"}, "web",
+		errors.New("it is being terminated"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	noKind := apierrors.NewNotFound(schema.GroupResource{Group: "work.karmada.io", Resource: "works"}, "")
 	for name, tc := range map[string]struct {
@@ -107,23 +112,30 @@ func TestCase14AMemberThatLeavesTakesNoWork(t *testing.T) {
 		fails   bool
 	}{
 		"the namespace is being deleted": {terminating, false},
-		"the namespace is gone":          {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "karmada-es-south"), false},
-		"the kind is missing":            {noKind, true},
-		"something else":                 {apierrors.NewForbidden(schema.GroupResource{Resource: "works"}, "web", errors.New("quota")), true},
+		"the namespace is gone": {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"},
+			"karmada-es-south"), false},
+		"the kind is missing": {noKind, true},
+		"something else": {apierrors.NewForbidden(schema.GroupResource{Resource: "works"}, "web",
+			errors.New("quota")), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: key.Placement().Name, UID: "placement", Generation: 1, Finalizers: []string{topology.PlacementFinalizer}}}
-			p.Spec.Workload = topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web", UID: "new", Generation: 1}
-			p.Spec.Cells = []topology.Cell{{Cluster: "east", Replicas: 1, Sequence: 1}, {Cluster: "south", Replicas: 1, Sequence: 1}}
+			p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: key.Placement().Name,
+				UID: "placement", Generation: 1, Finalizers: []string{topology.PlacementFinalizer}}}
+			p.Spec.Workload = topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web",
+				UID: "new", Generation: 1}
+			p.Spec.Cells = []topology.Cell{{Cluster: "east", Replicas: 1, Sequence: 1},
+				{Cluster: "south", Replicas: 1, Sequence: 1}}
 			object := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "new", Generation: 1}}
 			api := hubClient(t, object, p, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "shop"}})
-			refusing := interceptor.NewClient(api, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			refusing := interceptor.NewClient(api, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch,
+				o client.Object, opts ...client.CreateOption) error {
 				if o.GetNamespace() == key.Work("south").Namespace {
 					return tc.refusal
 				}
 				return c.Create(ctx, o, opts...)
 			}})
-			r := NewReconciler(refusing, api, kinds.Workloads(), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewOutcomes())
+			r := NewReconciler(refusing, api, kinds.Workloads(), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub",
+				placement.NewOutcomes())
 			result, err := r.Reconcile(t.Context(), key)
 			if (err != nil) != tc.fails || !tc.fails && result.RequeueAfter != leavingRetry {
 				t.Errorf("again after %s, error %v", result.RequeueAfter, err)
@@ -145,8 +157,10 @@ func TestNothingIsMadeOrDeletedForAPutBackHub(t *testing.T) {
 		return &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid, Generation: 1}}
 	}
 	decision := func(of types.UID, change func(*topology.WorkloadPlacement)) *topology.WorkloadPlacement {
-		p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: key.Placement().Name, UID: "placement", Generation: 2, Finalizers: []string{topology.PlacementFinalizer}}}
-		p.Spec.Workload = topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web", UID: of, Generation: 1}
+		p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: key.Placement().Name,
+			UID: "placement", Generation: 2, Finalizers: []string{topology.PlacementFinalizer}}}
+		p.Spec.Workload = topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web",
+			UID: of, Generation: 1}
 		p.Spec.Cells = []topology.Cell{{Cluster: "east", Replicas: 1, Sequence: 1}}
 		if change != nil {
 			change(p)
@@ -168,19 +182,26 @@ func TestNothingIsMadeOrDeletedForAPutBackHub(t *testing.T) {
 		// stands: there is a Work afterwards, without a deletion timestamp.
 		stands bool
 	}{
-		{"as it is", []client.Object{object("new"), decision("new", nil)}, []client.Object{object("new"), decision("new", nil)}, true},
+		{"as it is", []client.Object{object("new"), decision("new", nil)},
+			[]client.Object{object("new"), decision("new", nil)}, true},
 		{"neither workload nor decision is there any more", []client.Object{object("new"), decision("new", nil)}, nil, false},
-		{"the workload is gone", []client.Object{object("new"), decision("new", nil)}, []client.Object{decision("new", nil)}, false},
-		{"another workload of that name", []client.Object{object("new"), decision("new", nil)}, []client.Object{object("old"), decision("new", nil)}, false},
+		{"the workload is gone", []client.Object{object("new"), decision("new", nil)}, []client.Object{decision("new", nil)},
+			false},
+		{"another workload of that name", []client.Object{object("new"), decision("new", nil)},
+			[]client.Object{object("old"), decision("new", nil)}, false},
 		{"a decision of the same generation that says another thing", []client.Object{object("new"), decision("new", nil)},
 			[]client.Object{object("new"), decision("new", func(p *topology.WorkloadPlacement) { p.Spec.Cells[0].Cluster = "west" })}, false},
-		{"deleted after the backup", []client.Object{decision("new", deleted), order()}, []client.Object{namespace, object("new"), decision("new", nil)}, true},
-		{"recreated after the backup", []client.Object{object("newer"), decision("new", deleted), order()}, []client.Object{namespace, object("new"), decision("new", deleted)}, true},
-		{"deleted for good", []client.Object{decision("new", deleted), order()}, []client.Object{namespace, decision("new", deleted)}, false},
+		{"deleted after the backup", []client.Object{decision("new", deleted), order()},
+			[]client.Object{namespace, object("new"), decision("new", nil)}, true},
+		{"recreated after the backup", []client.Object{object("newer"), decision("new", deleted), order()},
+			[]client.Object{namespace, object("new"), decision("new", deleted)}, true},
+		{"deleted for good", []client.Object{decision("new", deleted), order()},
+			[]client.Object{namespace, decision("new", deleted)}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			cached := hubClient(t, tc.cached...)
-			r := NewReconciler(cached, hubClient(t, tc.live...), kinds.Workloads(), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewOutcomes())
+			r := NewReconciler(cached, hubClient(t, tc.live...), kinds.Workloads(),
+				clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewOutcomes())
 			if _, err := r.Reconcile(t.Context(), key); err != nil {
 				t.Fatal(err)
 			}
@@ -199,18 +220,24 @@ func TestNothingIsMadeOrDeletedForAPutBackHub(t *testing.T) {
 // TestNoCopyIsMadeForADecisionThatIsGone is the same for what goes along with a workload.
 func TestNoCopyIsMadeForADecisionThatIsGone(t *testing.T) {
 	key := wire.Key{Kind: "ConfigMap", Namespace: "shop", Name: "settings"}
-	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "settings", UID: "settings"}, Data: map[string]string{"a": "b"}}
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "settings", UID: "settings"},
+		Data: map[string]string{"a": "b"}}
 	decision := func(clusters ...string) *topology.WorkloadPlacement {
-		p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web.cloneset", UID: "placement", Generation: 2}}
-		p.Spec.Workload = topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web", UID: "object", Generation: 1}
-		p.Spec.Dependencies = []topology.Dependency{{DependencyReference: topology.DependencyReference{Kind: "ConfigMap", Name: "settings"}}}
+		p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web.cloneset",
+			UID: "placement", Generation: 2}}
+		p.Spec.Workload = topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web",
+			UID: "object", Generation: 1}
+		p.Spec.Dependencies = []topology.Dependency{{DependencyReference: topology.DependencyReference{Kind: "ConfigMap",
+			Name: "settings"}}}
 		for _, cluster := range clusters {
 			p.Spec.Cells = append(p.Spec.Cells, topology.Cell{Cluster: cluster, Replicas: 1, Sequence: 1})
 		}
 		return p
 	}
 	cached := hubClient(t, decision("east", "west"))
-	r := NewCopyReconciler(cached, hubClient(t, settings, decision("east")), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewOutcomes(), store.NewWatching(), kinds.All(kinds.HubRunsBuiltIns))
+	r := NewCopyReconciler(cached, hubClient(t, settings, decision("east")),
+		clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewOutcomes(), store.NewWatching(),
+		kinds.All(kinds.HubRunsBuiltIns))
 	result, err := r.Reconcile(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)

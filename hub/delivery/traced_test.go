@@ -27,7 +27,8 @@ import (
 // it is.
 func TestTracesCauseNoWrite(t *testing.T) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, apps.AddToScheme, topology.AddToScheme, work.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, apps.AddToScheme, topology.AddToScheme,
+		work.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -39,8 +40,10 @@ func TestTracesCauseNoWrite(t *testing.T) {
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(kept), sdktrace.WithIDGenerator(tracing.IDs{}))
 	deliver := func(generation int64, replicas int32, tracer *tracing.Tracer) *work.Work {
 		t.Helper()
-		p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: key.Placement().Name, UID: "placement"}}
-		p.Spec.Workload = topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web", UID: "object", Generation: generation}
+		p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: key.Placement().Name,
+			UID: "placement"}}
+		p.Spec.Workload = topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web",
+			UID: "object", Generation: generation}
 		p.Spec.Cells = []topology.Cell{{Cluster: "east", Replicas: replicas, Sequence: 1}}
 		works, refusal, err := planOf(key, "hub", object, p, additions{})
 		if err != nil || refusal != nil {
@@ -50,7 +53,8 @@ func TestTracesCauseNoWrite(t *testing.T) {
 		if err := c.Get(t.Context(), key.Work("east"), old); err != nil {
 			old = nil
 		}
-		r := NewReconciler(c, c, kinds.Workloads(), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewOutcomes())
+		r := NewReconciler(c, c, kinds.Workloads(), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub",
+			placement.NewOutcomes())
 		r.tracer = tracer
 		if err := r.write(t.Context(), &state{key: key, placement: p}, old, works[0]); err != nil {
 			t.Fatal(err)
@@ -82,7 +86,8 @@ func TestTracesCauseNoWrite(t *testing.T) {
 	if n := len(kept.GetSpans()); n != 1 {
 		t.Errorf("%d spans of one write", n)
 	}
-	if second := deliver(3, 2, tracer); second.ResourceVersion == first.ResourceVersion || carries(second) == carries(first) {
+	if second := deliver(3, 2, tracer); second.ResourceVersion == first.ResourceVersion ||
+		carries(second) == carries(first) {
 		t.Error("a generation that asks for more is not written with a trace of its own")
 	}
 }

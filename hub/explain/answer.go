@@ -264,7 +264,8 @@ func (f *Facts) waitsForRoom(before, after []topology.Cell) string {
 	}
 	slices.Sort(others)
 	return fmt.Sprintf(
-		"replicas wait for room in %s, which is promised to %s: their pods are not all Ready there; what those leave is given then",
+		"replicas wait for room in %s, which is promised to %s: their pods are not all Ready there; what those leave is "+
+			"given then",
 		listed(clusters),
 		listed(others),
 	)

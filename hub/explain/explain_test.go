@@ -138,8 +138,10 @@ func TestWhy(t *testing.T) {
 	}{
 		{"all", explain.Question{}, []string{
 			"east/a (subset one) Even: that is an even share |",
-			"north/b (subset two) Frozen: it is unhealthy or cut off | the member is not Ready, so it gets nothing new: the agent is silent (LeaseExpired)",
-			"gone/b (subset two) FromTheFuture: which this version does not know | there is no MemberCluster gone; the members are east, north, south, west",
+			"north/b (subset two) Frozen: it is unhealthy or cut off | the member is not Ready, so it gets nothing new: the " +
+				"agent is silent (LeaseExpired)",
+			"gone/b (subset two) FromTheFuture: which this version does not know | there is no MemberCluster gone; the " +
+				"members are east, north, south, west",
 		}, []string{
 			`south: FederationPolicy most selects members with the labels tier=gold (spec.clusters.selector), and this one has "tier=silver"`,
 			"west: the member is not accepted (spec.accepted is false)",
@@ -171,7 +173,8 @@ func TestWhy(t *testing.T) {
 					t.Errorf("cell %d is %s, want %s", i, got, head)
 				}
 				why, now = strings.TrimSpace(why), strings.TrimSpace(now)
-				if !strings.Contains(c.Why, why) || !strings.Contains(strings.Join(c.Now, "; "), now) || now == "" && len(c.Now) > 0 {
+				if !strings.Contains(c.Why, why) || !strings.Contains(strings.Join(c.Now, "; "), now) || now == "" &&
+					len(c.Now) > 0 {
 					t.Errorf("%s: why %q, now %q; want %q, %q", head, c.Why, c.Now, why, now)
 				}
 			}
@@ -190,7 +193,8 @@ func TestWhy(t *testing.T) {
 	if len(a.Conditions) != 1 || a.Conditions[0].Type != "Federated" || a.Conditions[0].See != "docs/errors.md#placed" {
 		t.Errorf("conditions %+v", a.Conditions)
 	}
-	if len(a.Unplaced) != 1 || !strings.Contains(a.Unplaced[0].Why, "bring them back") || a.Policy != "FederationPolicy most" || a.Placed != 7 {
+	if len(a.Unplaced) != 1 || !strings.Contains(a.Unplaced[0].Why, "bring them back") ||
+		a.Policy != "FederationPolicy most" || a.Placed != 7 {
 		t.Errorf("answer %+v", a)
 	}
 	if !strings.Contains(a.Pending, "the hub is about to change east/a (subset one) 4 → 5") {
@@ -213,10 +217,12 @@ func TestWrongQuestions(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", q, err, want)
 		}
 	}
-	if _, err := facts(t, wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: "shop", Name: "wep"}); err == nil || !strings.Contains(err.Error(), "there is no UnitedDeployment shop/wep") {
+	if _, err := facts(t, wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: "shop",
+		Name: "wep"}); err == nil || !strings.Contains(err.Error(), "there is no UnitedDeployment shop/wep") {
 		t.Errorf("a workload that is not there: %v", err)
 	}
-	if _, err := facts(t, wire.Key{Kind: "Deployment", Namespace: "shop", Name: "web"}); err == nil || !strings.Contains(err.Error(), "the hub does not place the kind Deployment") {
+	if _, err := facts(t, wire.Key{Kind: "Deployment", Namespace: "shop", Name: "web"}); err == nil ||
+		!strings.Contains(err.Error(), "the hub does not place the kind Deployment") {
 		t.Errorf("a kind that is not placed: %v", err)
 	}
 }
@@ -310,10 +316,12 @@ spec:
 // yet, the hub is not about to give it away.
 func TestRoomThatIsPromised(t *testing.T) {
 	for replicas, want := range map[string]string{
-		"2": "replicas wait for room in east, which is promised to CloneSet shop/big: their pods are not all Ready there; what those leave is given then",
+		"2": "replicas wait for room in east, which is promised to CloneSet shop/big: their pods are not all Ready there; " +
+			"what those leave is given then",
 		"0": "the hub is about to change east 1 → 3",
 	} {
-		f, err := factsIn(t, strings.ReplaceAll(promised, "BIG", replicas), wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"})
+		f, err := factsIn(t, strings.ReplaceAll(promised, "BIG", replicas),
+			wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -329,18 +337,22 @@ func TestRoomThatIsPromised(t *testing.T) {
 
 // TestCase3WhyOfADeletedWorkload: it says what the deletion waits for, and whether the pods stay until then.
 func TestCase3WhyOfADeletedWorkload(t *testing.T) {
-	const named, deleted = "metadata: {name: web, namespace: shop, uid: u, generation: 3", ", deletionTimestamp: \"2026-01-01T00:00:00Z\""
+	const named, deleted = "metadata: {name: web, namespace: shop, uid: u, generation: 3",
+		", deletionTimestamp: \"2026-01-01T00:00:00Z\""
 	const owned = "metadata: {name: uniteddeployment-web, namespace: shop, uid: p"
-	inPlace := strings.Replace(fleet, owned, owned+", ownerReferences: [{apiVersion: apps.kruise.io/v1beta1, kind: UnitedDeployment, name: web, uid: u}]", 1)
+	inPlace := strings.Replace(fleet, owned, owned+", ownerReferences: [{apiVersion: apps.kruise.io/v1beta1, kind: "+
+		"UnitedDeployment, name: web, uid: u}]", 1)
 	for finalizers, want := range map[string]struct {
 		says    []string
 		removed bool
 	}{
-		"example.com/guard":                     {[]string{"the finalizer example.com/guard", "keep running"}, false},
-		"foregroundDeletion, example.com/guard": {[]string{"the finalizer example.com/guard", "foreground", "is being removed"}, true},
-		"orphan":                                {[]string{"keep running (orphan)", "is being removed"}, true},
+		"example.com/guard": {[]string{"the finalizer example.com/guard", "keep running"}, false},
+		"foregroundDeletion, example.com/guard": {[]string{"the finalizer example.com/guard", "foreground",
+			"is being removed"}, true},
+		"orphan": {[]string{"keep running (orphan)", "is being removed"}, true},
 	} {
-		f, err := factsIn(t, strings.Replace(inPlace, named, named+deleted+", finalizers: ["+finalizers+"]", 1), wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: "shop", Name: "web"})
+		f, err := factsIn(t, strings.Replace(inPlace, named, named+deleted+", finalizers: ["+finalizers+"]", 1),
+			wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: "shop", Name: "web"})
 		if err != nil {
 			t.Fatal(err)
 		}

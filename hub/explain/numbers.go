@@ -32,11 +32,14 @@ func Cell(r topology.Reason) (string, bool) {
 func ofCell(r topology.Reason) (string, bool) {
 	switch r.Code {
 	case decision.CellRenamed:
-		return fmt.Sprintf("the zone took the place of zone %s, which the member no longer has; the pods that ran there count here", r.Params[decision.ParamFrom]), true
+		return fmt.Sprintf("the zone took the place of zone %s, which the member no longer has; the pods that ran there "+
+			"count here", r.Params[decision.ParamFrom]), true
 	case decision.CellLost:
-		return fmt.Sprintf("the member was not heard of for %s after it became NotReady, so it counts as lost and others stand in for what it has; its order stays as it was until it is back", r.Params[decision.ParamAfter]), true
+		return fmt.Sprintf("the member was not heard of for %s after it became NotReady, so it counts as lost and others "+
+			"stand in for what it has; its order stays as it was until it is back", r.Params[decision.ParamAfter]), true
 	case decision.CellUnschedulable:
-		return fmt.Sprintf("the member found no node for some of its pods for %s, so others got them; it gets more once it has nodes again", r.Params[decision.ParamAfter]), true
+		return fmt.Sprintf("the member found no node for some of its pods for %s, so others got them; it gets more once it "+
+			"has nodes again", r.Params[decision.ParamAfter]), true
 	}
 	if why, ok := cellReasons()[r.Code]; ok {
 		return why, true
@@ -47,22 +50,32 @@ func ofCell(r topology.Reason) (string, bool) {
 // cellReasons are the clauses without parameters.
 func cellReasons() map[string]string {
 	return map[string]string{
-		decision.CellExcluded:  "the policy no longer selects the member, or it is not accepted any more; its pods go step by step, as others are available, and the cell goes when the member has reported that nothing is left",
-		decision.CellAbandoned: "the policy no longer selects the member, or it is not accepted any more, and it is not heard of, so others stand in for what it has; its order stays as it was until it is heard of again",
-		decision.CellCopy:      "every member that the policy selects gets a copy",
-		decision.CellPerMember: "every member that the policy selects has the whole object; the number is how many pods the member asks for",
-		decision.CellDeselected: "the policy no longer selects the member, or it is not accepted any more; the object is removed there once the member " +
+		decision.CellExcluded: "the policy no longer selects the member, or it is not accepted any more; its pods go step " +
+			"by step, as others are available, and the cell goes when the member has reported that nothing is left",
+		decision.CellAbandoned: "the policy no longer selects the member, or it is not accepted any more, and it is not " +
+			"heard of, so others stand in for what it has; its order stays as it was until it is heard of again",
+		decision.CellCopy: "every member that the policy selects gets a copy",
+		decision.CellPerMember: "every member that the policy selects has the whole object; the number is how many pods " +
+			"the member asks for",
+		decision.CellDeselected: "the policy no longer selects the member, or it is not accepted any more; the object is " +
+			"removed there once the member " +
 			"has confirmed that it may disrupt nothing",
-		decision.CellUnmatched:     "the member no longer matches the subset; its pods go step by step, as others are available, and the cell goes when the member has reported that nothing is left",
-		decision.CellSubsetRemoved: "the workload has the subset no more; its pods go step by step, as others are available in the subsets that are left, and the cell goes when the member has reported that nothing is left",
-		decision.CellLooking:       "the member is asked what runs there already, before it is adopted",
-		decision.CellAdopted:       "the member had this many when the hub took them over",
+		decision.CellUnmatched: "the member no longer matches the subset; its pods go step by step, as others are " +
+			"available, and the cell goes when the member has reported that nothing is left",
+		decision.CellSubsetRemoved: "the workload has the subset no more; its pods go step by step, as others are " +
+			"available in the subsets that are left, and the cell goes when the member has reported that nothing is left",
+		decision.CellLooking: "the member is asked what runs there already, before it is adopted",
+		decision.CellAdopted: "the member had this many when the hub took them over",
 		decision.CellFenced: "the member was lost and ran no pod, so its ordinals went to other members; " +
 			"when it gets pods again they have other ordinals",
-		decision.CellDraining:  "the member has a taint with NoExecute that the policy does not tolerate; its pods go step by step, as others are available",
-		decision.CellStandIn:   "other subsets have no nodes for a part of theirs, so that runs here; it stays here when they have nodes again",
-		decision.CellShrinking: "the cell is to have fewer pods than it has, and others are not available yet; those that are too many go as the others are",
-		decision.CellReturned:  "the member is back, and others stand in for pods of it; those go step by step, as the others are available",
+		decision.CellDraining: "the member has a taint with NoExecute that the policy does not tolerate; its pods go step " +
+			"by step, as others are available",
+		decision.CellStandIn: "other subsets have no nodes for a part of theirs, so that runs here; it stays here when " +
+			"they have nodes again",
+		decision.CellShrinking: "the cell is to have fewer pods than it has, and others are not available yet; those that " +
+			"are too many go as the others are",
+		decision.CellReturned: "the member is back, and others stand in for pods of it; those go step by step, as the " +
+			"others are available",
 	}
 }
 

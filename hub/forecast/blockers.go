@@ -74,7 +74,8 @@ func tainted(p *policy.Policy, taint *corev1.Taint) string {
 		does = "it gets nothing new, and the others get what it has as far as they have room, step by step"
 	}
 	return fmt.Sprintf(
-		"the member has the taint %s, which %s does not tolerate, so %s; remove it from spec.taints of the member, or tolerate it in spec.clusters.tolerations of the policy",
+		"the member has the taint %s, which %s does not tolerate, so %s; remove it from spec.taints of the member, or "+
+			"tolerate it in spec.clusters.tolerations of the policy",
 		taint.ToString(),
 		decision.PolicyName(&p.Ref),
 		does,
@@ -110,7 +111,8 @@ func (o *Forecast) full(m *decision.Member, subset string) string {
 	}
 	lacks := capacity.Shortages(m.Capacity.Zones, zones, o.Workload.Requests)
 	return fmt.Sprintf(
-		"the member has no room for a pod: %s (%d %% of what the nodes have is counted on); add nodes, or lower the requests of the pods",
+		"the member has no room for a pod: %s (%d %% of what the nodes have is counted on); add nodes, or lower the "+
+			"requests of the pods",
 		strings.Join(lacks[:min(len(lacks), decision.ClustersInColumn)], "; "),
 		capacity.Usable,
 	)
@@ -216,13 +218,15 @@ func (o *Forecast) whenNotReady(m *topology.MemberCluster) string {
 		)
 	case judged.Fencing:
 		return fmt.Sprintf(
-			"it counts as lost (failover.after is %s), and others get what it has when it is known that nothing runs there any more; make sure of that, and confirm it with: flotilla fence %s --confirm",
+			"it counts as lost (failover.after is %s), and others get what it has when it is known that nothing runs there "+
+				"any more; make sure of that, and confirm it with: flotilla fence %s --confirm",
 			after,
 			m.Name,
 		)
 	case judged.State == failover.Held:
 		return fmt.Sprintf(
-			"too many members became NotReady together, so none of them is given up before some are back; if nothing runs there any more, confirm it with: flotilla fence %s --confirm",
+			"too many members became NotReady together, so none of them is given up before some are back; if nothing runs "+
+				"there any more, confirm it with: flotilla fence %s --confirm",
 			m.Name,
 		)
 	case judged.State == failover.Silent:

@@ -42,26 +42,44 @@ func TestObstaclesOfTaintsAndRoom(t *testing.T) {
 		want       []string
 	}{
 		{reason: "nothing", zones: []topology.Zone{zone("a", "2", "4Gi")}},
-		{reason: "nothing new behind a taint", taints: taint("NoSchedule"), want: []string{"the member has the taint maintenance=north:NoSchedule, which ClusterFederationPolicy everywhere does not tolerate, so it gets nothing new" + remedy}},
-		{reason: "what is to be left", taints: taint("NoExecute"), want: []string{"the member has the taint maintenance=north:NoExecute, which ClusterFederationPolicy everywhere does not tolerate, so it gets nothing new, and the others get what it has as far as they have room, step by step" + remedy}},
-		{reason: "the last choice", taints: taint("PreferNoSchedule"), want: []string{"the member has the taint maintenance=north:PreferNoSchedule, which ClusterFederationPolicy everywhere does not tolerate, so it gets only what no other member takes" + remedy}},
-		{reason: "a taint that the policy tolerates", taints: taint("NoSchedule"), tolerated: []corev1.Toleration{{Key: "maintenance", Operator: corev1.TolerationOpExists}}},
-		{reason: "copies go to tainted and full members too", taints: taint("NoSchedule"), zones: []topology.Zone{zone("a", "0", "4Gi")}, copied: true},
-		{reason: "no processors", zones: []topology.Zone{zone("a", "500m", "4Gi"), zone("", "1500m", "4Gi")}, want: []string{"the member has no room for a pod: zone \"a\" has 500m of cpu free, a pod asks for 2; its part without a zone has 1500m of cpu free, a pod asks for 2" + add}},
-		{reason: "no memory", zones: []topology.Zone{zone("a", "2", "1Gi")}, want: []string{"the member has no room for a pod: zone \"a\" has 972Mi of memory free, a pod asks for 1Gi" + add}},
-		{reason: "no node that is ready", zones: []topology.Zone{down}, want: []string{"the member has no room for a pod: zone \"c\" has no node that is ready" + add}},
+		{reason: "nothing new behind a taint", taints: taint("NoSchedule"),
+			want: []string{"the member has the taint maintenance=north:NoSchedule, which ClusterFederationPolicy everywhere " +
+				"does not tolerate, so it gets nothing new" + remedy}},
+		{reason: "what is to be left", taints: taint("NoExecute"),
+			want: []string{"the member has the taint maintenance=north:NoExecute, which ClusterFederationPolicy everywhere " +
+				"does not tolerate, so it gets nothing new, and the others get what it has as far as they have room, step by step" +
+				remedy}},
+		{reason: "the last choice", taints: taint("PreferNoSchedule"),
+			want: []string{"the member has the taint maintenance=north:PreferNoSchedule, which ClusterFederationPolicy " +
+				"everywhere does not tolerate, so it gets only what no other member takes" + remedy}},
+		{reason: "a taint that the policy tolerates", taints: taint("NoSchedule"),
+			tolerated: []corev1.Toleration{{Key: "maintenance", Operator: corev1.TolerationOpExists}}},
+		{reason: "copies go to tainted and full members too", taints: taint("NoSchedule"),
+			zones: []topology.Zone{zone("a", "0", "4Gi")}, copied: true},
+		{reason: "no processors", zones: []topology.Zone{zone("a", "500m", "4Gi"), zone("", "1500m", "4Gi")},
+			want: []string{"the member has no room for a pod: zone \"a\" has 500m of cpu free, a pod asks for 2; its part " +
+				"without a zone has 1500m of cpu free, a pod asks for 2" + add}},
+		{reason: "no memory", zones: []topology.Zone{zone("a", "2", "1Gi")},
+			want: []string{"the member has no room for a pod: zone \"a\" has 972Mi of memory free, a pod asks for 1Gi" + add}},
+		{reason: "no node that is ready", zones: []topology.Zone{down},
+			want: []string{"the member has no room for a pod: zone \"c\" has no node that is ready" + add}},
 		{reason: "one zone has room", zones: []topology.Zone{zone("a", "500m", "4Gi"), zone("b", "2", "4Gi")}},
-		{reason: "the subset may not use that zone", subsetZone: "a", zones: []topology.Zone{zone("a", "500m", "4Gi"), zone("b", "2", "4Gi")}, want: []string{"the member has no room for a pod: zone \"a\" has 500m of cpu free, a pod asks for 2" + add}},
-		{reason: "a zone that does not say what it has", zones: []topology.Zone{zone("a", "500m", "4Gi"), {Name: "b", Nodes: 1, Ready: 1}}},
+		{reason: "the subset may not use that zone", subsetZone: "a",
+			zones: []topology.Zone{zone("a", "500m", "4Gi"), zone("b", "2", "4Gi")},
+			want:  []string{"the member has no room for a pod: zone \"a\" has 500m of cpu free, a pod asks for 2" + add}},
+		{reason: "a zone that does not say what it has",
+			zones: []topology.Zone{zone("a", "500m", "4Gi"), {Name: "b", Nodes: 1, Ready: 1}}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.reason, func(t *testing.T) {
 			m := topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "north"}}
 			m.Spec.Accepted, m.Spec.Taints, m.Status.Zones = true, tc.taints, tc.zones
 			for _, condition := range []string{topology.MemberAccepted, topology.MemberReady} {
-				meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: "Yes"})
+				meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: condition, Status: metav1.ConditionTrue,
+					Reason: "Yes"})
 			}
-			o := Forecast{members: []topology.MemberCluster{m}, Policy: &policy.Policy{Ref: topology.PolicyReference{Kind: policy.KindClusterPolicy, Name: "everywhere"}}}
+			o := Forecast{members: []topology.MemberCluster{m},
+				Policy: &policy.Policy{Ref: topology.PolicyReference{Kind: policy.KindClusterPolicy, Name: "everywhere"}}}
 			o.Policy.Spec.Clusters.Tolerations = tc.tolerated
 			if tc.copied {
 				o.Mode = kinds.Copy

@@ -64,7 +64,8 @@ func builtInNames() []string {
 func InsteadOf(kind string) string {
 	switch kind {
 	case "Deployment", "ReplicaSet":
-		return "put the pod template into a UnitedDeployment (spec.template.deploymentTemplate), or use a CloneSet, and name that kind"
+		return "put the pod template into a UnitedDeployment (spec.template.deploymentTemplate), or use a CloneSet, and " +
+			"name that kind"
 	case "StatefulSet":
 		return "put the StatefulSet into a UnitedDeployment (spec.template.statefulSetTemplate), and name that kind"
 	default: // a workload for each node, or one that ends, is not divided
@@ -144,7 +145,9 @@ func RunsOnHub(object *unstructured.Unstructured) *Rejection {
 	}
 	name := fmt.Sprintf("%s %s/%s", object.GetKind(), object.GetNamespace(), object.GetName())
 	return &Rejection{Reason: topology.PolicyRunsOnHub, Message: fmt.Sprintf(
-		"%s has a status, so a controller of the hub's own cluster runs it, though the hub was started with --hub-runs-workloads=false; what members have of it stays as it is; end that controller and empty the status, or start the hub without the flag and put the pod template into a UnitedDeployment",
+		"%s has a status, so a controller of the hub's own cluster runs it, though the hub was started with "+
+			"--hub-runs-workloads=false; what members have of it stays as it is; end that controller and empty the status, or "+
+			"start the hub without the flag and put the pod template into a UnitedDeployment",
 		name,
 	)}
 }
@@ -193,8 +196,10 @@ func NeverPlaced(kind schema.GroupKind) (string, bool) {
 	}
 	switch row.GVK.Kind {
 	case "NodeImage", "NodePodProbe":
-		return fmt.Sprintf("%[1]s, which names a node of one cluster: apply the %[1]s in the member that has it", kind.Kind), true
+		return fmt.Sprintf("%[1]s, which names a node of one cluster: apply the %[1]s in the member that has it", kind.Kind),
+			true
 	default:
-		return fmt.Sprintf("%[1]s, which names pods of one cluster: apply the %[1]s in the member that runs them", kind.Kind), true
+		return fmt.Sprintf("%[1]s, which names pods of one cluster: apply the %[1]s in the member that runs them", kind.Kind),
+			true
 	}
 }

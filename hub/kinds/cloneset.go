@@ -57,7 +57,8 @@ func readCloneSet(o Object) (Workload, *Rejection) {
 		return w, rejection
 	}
 	var rejection *Rejection
-	if w.Template, w.Kept, rejection = keptOf(w.Key, cs.Spec.Template.PodTemplateSpec, cs.Spec.RevisionHistoryLimit); rejection != nil {
+	if w.Template, w.Kept, rejection = keptOf(w.Key, cs.Spec.Template.PodTemplateSpec,
+		cs.Spec.RevisionHistoryLimit); rejection != nil {
 		return w, rejection
 	}
 	rolling := cs.Spec.UpdateStrategy.RollingUpdate
@@ -100,7 +101,8 @@ func readLimits(
 ) (func(n int32) lending.Amounts, *Rejection) {
 	var strategy budget.Strategy
 	if rolling != nil {
-		strategy.Partition, strategy.MaxUnavailable, strategy.MaxSurge = rolling.Partition, rolling.MaxUnavailable, rolling.MaxSurge
+		strategy.Partition, strategy.MaxUnavailable, strategy.MaxSurge = rolling.Partition, rolling.MaxUnavailable,
+			rolling.MaxSurge
 	}
 	if _, err := budget.Resolve(strategy, 1); err != nil {
 		return nil, &Rejection{InvalidAmount, fmt.Sprintf("%s of %s: %v", path, key.Sentence(), err)}
@@ -205,9 +207,12 @@ func reflectCloneSet(r *Reflected) (Usage, error) {
 func observeCloneSet(o Object) Observed {
 	cs := o.(*apps.CloneSet)
 	return Observed{
-		Generation: cs.Status.ObservedGeneration, UpdateRevision: cs.Status.UpdateRevision, CurrentRevision: cs.Status.CurrentRevision,
-		Desired: ptr.Deref(cs.Spec.Replicas, defaultReplicas), NoDeadline: !conditions.HasDeadline(cs.Spec.ProgressDeadlineSeconds),
-		OnDelete: cs.Spec.UpdateStrategy.Type == apps.OnDeleteCloneSetUpdateStrategyType, Paused: isPaused(cs.Spec.UpdateStrategy),
+		Generation: cs.Status.ObservedGeneration, UpdateRevision: cs.Status.UpdateRevision,
+		CurrentRevision: cs.Status.CurrentRevision,
+		Desired:         ptr.Deref(cs.Spec.Replicas, defaultReplicas),
+		NoDeadline:      !conditions.HasDeadline(cs.Spec.ProgressDeadlineSeconds),
+		OnDelete:        cs.Spec.UpdateStrategy.Type == apps.OnDeleteCloneSetUpdateStrategyType,
+		Paused:          isPaused(cs.Spec.UpdateStrategy),
 	}
 }
 
@@ -221,7 +226,8 @@ func cloneSetStatus(o Object, s *Sum, now time.Time) bool {
 	w := s.Whole
 	out.ObservedGeneration = s.ObservedGeneration
 	out.Replicas, out.ReadyReplicas, out.AvailableReplicas = w.Replicas, w.Ready, w.Available
-	out.UpdatedReplicas, out.UpdatedReadyReplicas, out.UpdatedAvailableReplicas = w.Updated, w.UpdatedReady, w.UpdatedAvailable
+	out.UpdatedReplicas, out.UpdatedReadyReplicas, out.UpdatedAvailableReplicas = w.Updated, w.UpdatedReady,
+		w.UpdatedAvailable
 	out.ExpectedUpdatedReplicas = w.ExpectedUpdated
 	out.LabelSelector = selectorText(cs.Spec.Selector)
 	out.UpdateRevision, out.CurrentRevision = s.UpdateRevision, s.CurrentRevision

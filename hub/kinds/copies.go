@@ -19,7 +19,8 @@ const SecretKind = "Secret"
 func copiedKinds() []schema.GroupVersionKind {
 	core := corev1.SchemeGroupVersion
 	return []schema.GroupVersionKind{
-		core.WithKind("ConfigMap"), core.WithKind(claimKind), core.WithKind(SecretKind), core.WithKind("Service"), core.WithKind("ServiceAccount"),
+		core.WithKind("ConfigMap"), core.WithKind(claimKind), core.WithKind(SecretKind), core.WithKind("Service"),
+		core.WithKind("ServiceAccount"),
 		// Who exports a Service to other clusters says so in each of them: a multi-cluster service implementation
 		// reads it there.
 		{Group: "multicluster.x-k8s.io", Version: "v1alpha1", Kind: "ServiceExport"},

@@ -55,13 +55,16 @@ func TestCloneSetAmounts(t *testing.T) {
 		{"50 % of 11 stay, rounded up", func(cs *apps.CloneSet) { cs.Spec.UpdateStrategy.RollingUpdate.Partition = value("50%") }, 11, lending.Amounts{Updated: 5, Unavailable: 3}},
 		{"99 % leaves one to update", func(cs *apps.CloneSet) { cs.Spec.UpdateStrategy.RollingUpdate.Partition = value("99%") }, 10, lending.Amounts{Updated: 1, Unavailable: 2}},
 		{"with surge, unavailable rounds down", func(cs *apps.CloneSet) {
-			cs.Spec.UpdateStrategy.RollingUpdate.MaxSurge, cs.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = value("25%"), value("25%")
+			cs.Spec.UpdateStrategy.RollingUpdate.MaxSurge, cs.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = value("25%"),
+				value("25%")
 		}, 10, lending.Amounts{Updated: 10, Unavailable: 2, Surge: 3}},
 		{"OnDelete does not use the limits of a rolling update", func(cs *apps.CloneSet) {
 			cs.Spec.UpdateStrategy.Type = apps.OnDeleteCloneSetUpdateStrategyType
-			cs.Spec.UpdateStrategy.RollingUpdate.Partition, cs.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = value("50%"), value("100%")
+			cs.Spec.UpdateStrategy.RollingUpdate.Partition, cs.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = value("50%"),
+				value("100%")
 		}, 10, lending.Amounts{Updated: 10, Unavailable: 2}},
-		{"never 0 and 0", func(cs *apps.CloneSet) { cs.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = value("0") }, 10, lending.Amounts{Updated: 10, Unavailable: 1}},
+		{"never 0 and 0", func(cs *apps.CloneSet) { cs.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = value("0") }, 10,
+			lending.Amounts{Updated: 10, Unavailable: 1}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.reason, func(t *testing.T) {
@@ -136,7 +139,8 @@ func TestReadRefuses(t *testing.T) {
 	}{
 		{"a selector that does not match", cloneSet(func(cs *apps.CloneSet) { cs.Spec.Selector.MatchLabels["app"] = "other" }), InvalidSelector,
 			`the selector "app=other" of CloneSet ns/web does not match the labels "app=web" of its pod template; make them agree`},
-		{"a selector of everything", cloneSet(func(cs *apps.CloneSet) { cs.Spec.Selector = &metav1.LabelSelector{} }), InvalidSelector, "would select every pod"},
+		{"a selector of everything", cloneSet(func(cs *apps.CloneSet) { cs.Spec.Selector = &metav1.LabelSelector{} }),
+			InvalidSelector, "would select every pod"},
 		{"a template that cannot be decoded", cloneSet(func(cs *apps.CloneSet) {
 			cs.Spec.Template.Undecoded = []byte(`{"spec":{"containers":"x"}}`)
 		}), InvalidTemplate, `the template of CloneSet ns/web cannot be used: spec.template.spec.containers: Invalid value: "x": must be of type array`},
@@ -155,7 +159,8 @@ func TestReadRefuses(t *testing.T) {
 						MaxUnavailable: new(intstr.FromString("half"))}}}}}
 		}), InvalidAmount,
 			`spec.template.advancedStatefulSetTemplate.spec.updateStrategy.rollingUpdate of UnitedDeployment ns/web: maxUnavailable "half"`},
-		{"no template", unitedDeployment(func(ud *apps.UnitedDeployment) { ud.Spec.Template = apps.SubsetTemplate{} }), UnsupportedTemplate, "has no template; give"},
+		{"no template", unitedDeployment(func(ud *apps.UnitedDeployment) { ud.Spec.Template = apps.SubsetTemplate{} }),
+			UnsupportedTemplate, "has no template; give"},
 		{"a limit of StatefulSets that is none", unitedDeployment(func(ud *apps.UnitedDeployment) {
 			ud.Spec.Template = apps.SubsetTemplate{StatefulSetTemplate: &apps.StatefulSetTemplateSpec{Spec: apps.NativeStatefulSetSpec{StatefulSetSpec: appsv1.StatefulSetSpec{Template: podTemplate(),
 				UpdateStrategy: appsv1.StatefulSetUpdateStrategy{RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{MaxUnavailable: new(intstr.FromString("half"))}}}}}}
@@ -164,12 +169,14 @@ func TestReadRefuses(t *testing.T) {
 			ud.Spec.UpdateStrategy.ManualUpdate = &apps.ManualUpdate{Partitions: map[string]int32{"z": 1}}
 		}), InvalidSubsets, `names subset "z", which does not exist`},
 		{"nodes with none of no values", unitedDeployment(func(ud *apps.UnitedDeployment) {
-			ud.Spec.Topology.Subsets[1].NodeSelectorTerm.MatchExpressions = []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn}}
+			ud.Spec.Topology.Subsets[1].NodeSelectorTerm.MatchExpressions = []corev1.NodeSelectorRequirement{{Key: "zone",
+				Operator: corev1.NodeSelectorOpIn}}
 		}), InvalidSubsets, `subset "b" of UnitedDeployment ns/web: nodeSelectorTerm.matchExpressions[0] asks for zone with operator In and no values; name them, or use Exists or DoesNotExist`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, refusal := read(tt.object); refusal == nil || refusal.Reason != tt.reason || !strings.Contains(refusal.Message, tt.text) {
+			if _, refusal := read(tt.object); refusal == nil || refusal.Reason != tt.reason ||
+				!strings.Contains(refusal.Message, tt.text) {
 				t.Errorf("refusal %+v", refusal)
 			}
 		})
@@ -197,11 +204,13 @@ func TestRevision(t *testing.T) {
 
 // TestKindsThatWork: a message names each kind with the group and version that a policy writes.
 func TestKindsThatWork(t *testing.T) {
-	const want = "CloneSet, StatefulSet, UnitedDeployment (apps.kruise.io), and ServiceExport (multicluster.x-k8s.io/v1alpha1), and ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount (v1)"
+	const want = "CloneSet, StatefulSet, UnitedDeployment (apps.kruise.io), and ServiceExport " +
+		"(multicluster.x-k8s.io/v1alpha1), and ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount (v1)"
 	if got := Names(All(HubRunsBuiltIns)); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if got := Names(All(MembersRunBuiltIns)); !strings.HasPrefix(got, want+", and DaemonSet (apps/v1)") && !strings.HasPrefix(got, want+", and Deployment (apps/v1)") {
+	if got := Names(All(MembersRunBuiltIns)); !strings.HasPrefix(got, want+", and DaemonSet (apps/v1)") &&
+		!strings.HasPrefix(got, want+", and Deployment (apps/v1)") {
 		t.Errorf("%s", got)
 	}
 }
@@ -223,8 +232,10 @@ func TestReadAdaptive(t *testing.T) {
 	}{
 		{nil, Adaptive{30 * time.Second, 5 * time.Minute}},
 		{&apps.AdaptiveUnitedDeploymentStrategy{}, Adaptive{30 * time.Second, 5 * time.Minute}},
-		{&apps.AdaptiveUnitedDeploymentStrategy{RescheduleCriticalSeconds: new(int32(10)), UnschedulableDuration: new(int32(20))}, Adaptive{10 * time.Second, 20 * time.Second}},
-		{&apps.AdaptiveUnitedDeploymentStrategy{RescheduleCriticalSeconds: new(int32(0)), UnschedulableDuration: new(int32(0))}, Adaptive{time.Second, time.Second}},
+		{&apps.AdaptiveUnitedDeploymentStrategy{RescheduleCriticalSeconds: new(int32(10)),
+			UnschedulableDuration: new(int32(20))}, Adaptive{10 * time.Second, 20 * time.Second}},
+		{&apps.AdaptiveUnitedDeploymentStrategy{RescheduleCriticalSeconds: new(int32(0)),
+			UnschedulableDuration: new(int32(0))}, Adaptive{time.Second, time.Second}},
 	} {
 		if got := read(tt.given); got != tt.want {
 			t.Errorf("%+v: %+v, want %+v", tt.given, got, tt.want)

@@ -163,7 +163,8 @@ func statefulSetLimits(
 		strategy.Partition = new(intstr.FromInt32(*rolling.Partition))
 	}
 	if _, err := budget.Resolve(strategy, 1); err != nil {
-		return nil, &Rejection{InvalidAmount, fmt.Sprintf("%supdateStrategy.rollingUpdate of %s: %v", path, key.Sentence(), err)}
+		return nil, &Rejection{InvalidAmount, fmt.Sprintf("%supdateStrategy.rollingUpdate of %s: %v", path, key.Sentence(),
+			err)}
 	}
 	return func(n int32) lending.Amounts {
 		limits, _ := budget.Resolve(strategy, n) // the error was refused above; it does not depend on n

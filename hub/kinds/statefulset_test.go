@@ -57,7 +57,8 @@ func TestStepsOfAStatefulSetStayOnTheHub(t *testing.T) {
 	if w, _ := readStatefulSet(statefulSet(inSteps, onDeleteSet)); w.Steps != nil {
 		t.Errorf("%+v with OnDelete", w.Steps)
 	}
-	manifest, err := renderStatefulSet(statefulSet(inSteps), &Order{Cells: []topology.Cell{{Cluster: "east", Replicas: 2}}})
+	manifest, err := renderStatefulSet(statefulSet(inSteps),
+		&Order{Cells: []topology.Cell{{Cluster: "east", Replicas: 2}}})
 	if err != nil || manifest.Spec.(*apps.StatefulSetSpec).Flotilla != nil {
 		t.Errorf("%+v, %v", manifest, err)
 	}
@@ -194,7 +195,8 @@ func TestMembersGetValuesOfTheirOrdinals(t *testing.T) {
 		t.Errorf("the placement changed: %+v", recorded.HandOver)
 	}
 	recorded.HandOver = nil
-	manifest, err := renderStatefulSet(statefulSet(), &Order{Cells: []topology.Cell{{Cluster: "east"}}, Ordinals: recorded})
+	manifest, err := renderStatefulSet(statefulSet(),
+		&Order{Cells: []topology.Cell{{Cluster: "east"}}, Ordinals: recorded})
 	if err != nil || manifest.Annotations != nil {
 		t.Errorf("annotations %v without values, %v", manifest.Annotations, err)
 	}

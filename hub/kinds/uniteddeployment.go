@@ -82,7 +82,8 @@ func readUnitedDeployment(o Object) (Workload, *Rejection) {
 		return w, rejection
 	}
 	if ud.Spec.Template.CloneSetTemplate == nil {
-		w.NoWaves = "the policy's rollout.waves and rollout.steps hold for CloneSets alone: members update the Deployments and StatefulSets of a UnitedDeployment alongside each other; use cloneSetTemplate"
+		w.NoWaves = "the policy's rollout.waves and rollout.steps hold for CloneSets alone: members update the Deployments " +
+			"and StatefulSets of a UnitedDeployment alongside each other; use cloneSetTemplate"
 	}
 	var partitions map[string]int32
 	if manual := ud.Spec.UpdateStrategy.ManualUpdate; manual != nil {
@@ -143,7 +144,8 @@ func readStrategy(w *Workload, s *apps.UnitedDeploymentScheduleStrategy) {
 	if times.ReserveUnschedulablePods {
 		w.Remarks = append(
 			w.Remarks,
-			"scheduleStrategy.adaptive.reserveUnschedulablePods is not carried out on the hub; pods that find no node move to other subsets",
+			"scheduleStrategy.adaptive.reserveUnschedulablePods is not carried out on the hub; pods that find no node move to "+
+				"other subsets",
 		)
 	}
 }
@@ -155,7 +157,8 @@ func checkPartitions(key wire.Key, partitions map[string]int32, subsets []apps.S
 			return &Rejection{
 				InvalidSubsets,
 				fmt.Sprintf(
-					"spec.updateStrategy.manualUpdate.partitions of %s names subset %q, which does not exist; correct the name or remove the entry",
+					"spec.updateStrategy.manualUpdate.partitions of %s names subset %q, which does not exist; correct the name or "+
+						"remove the entry",
 					key.Sentence(),
 					name,
 				),
@@ -280,8 +283,9 @@ func reflectUnitedDeployment(r *Reflected) (Usage, error) {
 func observeUnitedDeployment(o Object) Observed {
 	ud := o.(*apps.UnitedDeployment)
 	out := Observed{
-		Generation: ud.Status.ObservedGeneration, UpdateRevision: ud.Status.UpdatedRevision, CurrentRevision: ud.Status.CurrentRevision,
-		Desired: ptr.Deref(ud.Spec.Replicas, defaultReplicas),
+		Generation: ud.Status.ObservedGeneration, UpdateRevision: ud.Status.UpdatedRevision,
+		CurrentRevision: ud.Status.CurrentRevision,
+		Desired:         ptr.Deref(ud.Spec.Replicas, defaultReplicas),
 	}
 	switch t := ud.Spec.Template; {
 	case t.CloneSetTemplate != nil:
@@ -303,7 +307,8 @@ func unitedDeploymentStatus(o Object, s *Sum, now time.Time) bool {
 	out := *ud.Status.DeepCopy()
 	w := s.Whole
 	out.ObservedGeneration = s.ObservedGeneration
-	out.Replicas, out.ReadyReplicas, out.UpdatedReplicas, out.UpdatedReadyReplicas = w.Replicas, w.Ready, w.Updated, w.UpdatedReady
+	out.Replicas, out.ReadyReplicas, out.UpdatedReplicas, out.UpdatedReadyReplicas = w.Replicas, w.Ready, w.Updated,
+		w.UpdatedReady
 	out.LabelSelector = selectorText(ud.Spec.Selector)
 	out.UpdatedRevision, out.CurrentRevision = s.UpdateRevision, s.CurrentRevision
 	out.SubsetStatuses = nil

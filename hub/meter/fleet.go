@@ -75,7 +75,8 @@ func newFleet(reader client.Reader, table kinds.Table, lag func(string) (time.Du
 }
 
 func (f *fleet) describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{f.memberLag, f.memberReady, f.replicas, f.behind, f.notApplied, f.share, f.held, f.unplaced} {
+	for _, d := range []*prometheus.Desc{f.memberLag, f.memberReady, f.replicas, f.behind, f.notApplied, f.share, f.held,
+		f.unplaced} {
 		out <- d
 	}
 }
@@ -178,7 +179,8 @@ func (f *fleet) tell(out chan<- prometheus.Metric, m *topology.MemberCluster, s 
 		}
 		gauge(f.memberReady, ready)
 	}
-	for state, pods := range map[string]int64{"placed": s.placed, "total": s.total, "ready": s.ready, "available": s.available} {
+	for state, pods := range map[string]int64{"placed": s.placed, "total": s.total, "ready": s.ready,
+		"available": s.available} {
 		gauge(f.replicas, float64(pods), state)
 	}
 	gauge(f.behind, float64(s.behind))

@@ -41,7 +41,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			t.Fatal(err)
 		}
 	}
-	w := &world{t: t, c: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), all: prometheus.NewRegistry()}
+	w := &world{t: t, c: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
+		clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), all: prometheus.NewRegistry()}
 	w.m = New(w.all, w.c, kinds.Workloads(), w.clock)
 	if err := w.all.Register(w.m.Collector(t.Context())); err != nil {
 		t.Fatal(err)
@@ -98,12 +99,14 @@ func (w *world) expect(prefix string, want map[string]float64) {
 
 func member(name string, ready metav1.ConditionStatus) *topology.MemberCluster {
 	m := &topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	m.Status.Conditions = []metav1.Condition{{Type: topology.MemberAccepted, Status: metav1.ConditionTrue}, {Type: topology.MemberReady, Status: ready}}
+	m.Status.Conditions = []metav1.Condition{{Type: topology.MemberAccepted, Status: metav1.ConditionTrue},
+		{Type: topology.MemberReady, Status: ready}}
 	return m
 }
 
 func order(cluster, name string, sequence int64, report *work.Report, applied metav1.ConditionStatus) *work.Work {
-	w := &work.Work{ObjectMeta: metav1.ObjectMeta{Namespace: wire.MemberNamespace(cluster), Name: name, Annotations: map[string]string{topology.AnnotationSequence: fmt.Sprint(sequence)}}}
+	w := &work.Work{ObjectMeta: metav1.ObjectMeta{Namespace: wire.MemberNamespace(cluster), Name: name,
+		Annotations: map[string]string{topology.AnnotationSequence: fmt.Sprint(sequence)}}}
 	w.Status.Report = report
 	w.Status.Conditions = []metav1.Condition{{Type: work.ConditionApplied, Status: applied}}
 	return w
@@ -113,18 +116,24 @@ func TestMembers(t *testing.T) {
 	east, west := member("east", metav1.ConditionTrue), member("west", metav1.ConditionFalse)
 	p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cloneset-api"}}
 	p.Spec.Cells = []topology.Cell{
-		{Cluster: "east", Zone: "a", Replicas: 3, Granted: topology.Budget{Updated: 2, Unavailable: 1, Surge: 1}, Reserved: topology.Budget{Updated: 3, Unavailable: 1}},
-		{Cluster: "east", Zone: "b", Replicas: 2, Granted: topology.Budget{Updated: 1}, Reserved: topology.Budget{Updated: 1, Surge: 4}},
+		{Cluster: "east", Zone: "a", Replicas: 3, Granted: topology.Budget{Updated: 2, Unavailable: 1, Surge: 1},
+			Reserved: topology.Budget{Updated: 3, Unavailable: 1}},
+		{Cluster: "east", Zone: "b", Replicas: 2, Granted: topology.Budget{Updated: 1},
+			Reserved: topology.Budget{Updated: 1, Surge: 4}},
 		{Cluster: "west", Replicas: 4},
 		{Cluster: "gone", Replicas: 7, Granted: topology.Budget{Updated: 7}},
 	}
-	p.Spec.Unplaced = []topology.Unplaced{{Replicas: 2, Reason: topology.Reason{Code: "Capacity"}}, {Replicas: 1, Reason: topology.Reason{Code: "Capacity"}}}
+	p.Spec.Unplaced = []topology.Unplaced{{Replicas: 2, Reason: topology.Reason{Code: "Capacity"}},
+		{Replicas: 1, Reason: topology.Reason{Code: "Capacity"}}}
 	waits := member("waits", metav1.ConditionFalse)
 	waits.Status.Conditions[0].Status = metav1.ConditionFalse // for a person
 	w := newWorld(t, east, west, waits, p,
-		order("east", "done", 5, &work.Report{Sequence: 5, InUse: []work.SubsetUse{{Total: 5, Ready: 4, Available: 3}}}, metav1.ConditionTrue),
-		order("east", "late", 6, &work.Report{Sequence: 5, InUse: []work.SubsetUse{{Total: 1, Ready: 1, Available: 1}}}, metav1.ConditionFalse),
-		order("west", "lies", 1, &work.Report{Sequence: 1, InUse: []work.SubsetUse{{Total: -4, Ready: 9}}}, metav1.ConditionTrue),
+		order("east", "done", 5, &work.Report{Sequence: 5, InUse: []work.SubsetUse{{Total: 5, Ready: 4, Available: 3}}},
+			metav1.ConditionTrue),
+		order("east", "late", 6, &work.Report{Sequence: 5, InUse: []work.SubsetUse{{Total: 1, Ready: 1, Available: 1}}},
+			metav1.ConditionFalse),
+		order("west", "lies", 1, &work.Report{Sequence: 1, InUse: []work.SubsetUse{{Total: -4, Ready: 9}}},
+			metav1.ConditionTrue),
 		order("west", "silent", 1, nil, metav1.ConditionUnknown),
 		order("gone", "left", 1, nil, metav1.ConditionUnknown))
 	w.m.Heard("east")
@@ -132,7 +141,8 @@ func TestMembers(t *testing.T) {
 	w.m.Heard("gone")
 
 	of := map[string]float64{
-		"flotilla_member_lag_seconds{member=east}": 12, "flotilla_member_ready{member=east}": 1, "flotilla_member_ready{member=west}": 0,
+		"flotilla_member_lag_seconds{member=east}": 12, "flotilla_member_ready{member=east}": 1,
+		"flotilla_member_ready{member=west}":         0,
 		"flotilla_member_orders_behind{member=east}": 1, "flotilla_member_orders_behind{member=west}": 1,
 		"flotilla_member_orders_failed{member=east}": 1, "flotilla_member_orders_failed{member=west}": 0,
 		"flotilla_member_replicas{member=east,state=placed}": 5, "flotilla_member_replicas{member=east,state=total}": 6,
@@ -148,10 +158,14 @@ func TestMembers(t *testing.T) {
 	}
 	w.expect("flotilla_member_", of)
 	w.expect("flotilla_allowance_", map[string]float64{
-		"flotilla_allowance_share{limit=update,member=east}": 3, "flotilla_allowance_share{limit=break,member=east}": 1, "flotilla_allowance_share{limit=add,member=east}": 1,
-		"flotilla_allowance_held{limit=update,member=east}": 4, "flotilla_allowance_held{limit=break,member=east}": 1, "flotilla_allowance_held{limit=add,member=east}": 4,
-		"flotilla_allowance_share{limit=update,member=west}": 0, "flotilla_allowance_share{limit=break,member=west}": 0, "flotilla_allowance_share{limit=add,member=west}": 0,
-		"flotilla_allowance_held{limit=update,member=west}": 0, "flotilla_allowance_held{limit=break,member=west}": 0, "flotilla_allowance_held{limit=add,member=west}": 0,
+		"flotilla_allowance_share{limit=update,member=east}": 3, "flotilla_allowance_share{limit=break,member=east}": 1,
+		"flotilla_allowance_share{limit=add,member=east}":   1,
+		"flotilla_allowance_held{limit=update,member=east}": 4, "flotilla_allowance_held{limit=break,member=east}": 1,
+		"flotilla_allowance_held{limit=add,member=east}":     4,
+		"flotilla_allowance_share{limit=update,member=west}": 0, "flotilla_allowance_share{limit=break,member=west}": 0,
+		"flotilla_allowance_share{limit=add,member=west}":   0,
+		"flotilla_allowance_held{limit=update,member=west}": 0, "flotilla_allowance_held{limit=break,member=west}": 0,
+		"flotilla_allowance_held{limit=add,member=west}": 0,
 	})
 	w.expect("flotilla_unplaced_", map[string]float64{"flotilla_unplaced_replicas{reason=Capacity}": 3})
 
@@ -176,7 +190,8 @@ func TestMembers(t *testing.T) {
 func TestPlanChanges(t *testing.T) {
 	w := newWorld(t)
 	cell := func(cluster, zone string, replicas int32, reason string) topology.Cell {
-		return topology.Cell{Cluster: cluster, Zone: zone, Replicas: replicas, Reason: topology.Reason{Code: reason, Params: map[string]string{"max": "3"}}}
+		return topology.Cell{Cluster: cluster, Zone: zone, Replicas: replicas,
+			Reason: topology.Reason{Code: reason, Params: map[string]string{"max": "3"}}}
 	}
 	first := []topology.Cell{cell("east", "a", 3, "Even"), cell("east", "b", 3, "Even"), cell("west", "", 0, "Full")}
 	w.m.Decided(nil, first)
@@ -185,7 +200,8 @@ func TestPlanChanges(t *testing.T) {
 	// Another reason for the same number is no change; a cell that is gone is one, if it had anything.
 	w.m.Decided(first, []topology.Cell{cell("east", "a", 3, "Kept"), cell("north", "", 3, "Lost")})
 	w.expect("flotilla_plan_", map[string]float64{
-		"flotilla_plan_changes_total{reason=Even}": 2, "flotilla_plan_changes_total{reason=Lost}": 1, "flotilla_plan_changes_total{reason=CellRemoved}": 1,
+		"flotilla_plan_changes_total{reason=Even}": 2, "flotilla_plan_changes_total{reason=Lost}": 1,
+		"flotilla_plan_changes_total{reason=CellRemoved}": 1,
 	})
 }
 
@@ -208,9 +224,11 @@ func TestTimes(t *testing.T) {
 	w.m.Answered(key, 1, true, true)
 	w.clock.SetTime(at(90))
 	w.m.Answered(key, 1, true, true) // told again and again
-	want := map[string]float64{"flotilla_spec_to_last_member_seconds{kind=CloneSet} count": 1, "flotilla_spec_to_last_member_seconds{kind=CloneSet} sum": 3}
+	want := map[string]float64{"flotilla_spec_to_last_member_seconds{kind=CloneSet} count": 1,
+		"flotilla_spec_to_last_member_seconds{kind=CloneSet} sum": 3}
 	w.expect("flotilla_spec_", want)
-	w.expect("flotilla_rollout_", map[string]float64{"flotilla_rollout_seconds{kind=CloneSet} count": 1, "flotilla_rollout_seconds{kind=CloneSet} sum": 10})
+	w.expect("flotilla_rollout_", map[string]float64{"flotilla_rollout_seconds{kind=CloneSet} count": 1,
+		"flotilla_rollout_seconds{kind=CloneSet} sum": 10})
 
 	// The members' answers are for the generation of before until the placement has the new one. One that is overtaken
 	// counts nothing.
@@ -221,7 +239,8 @@ func TestTimes(t *testing.T) {
 	w.expect("flotilla_spec_", want)
 	w.clock.SetTime(at(105))
 	w.m.Answered(key, 3, true, true)
-	w.expect("flotilla_spec_", map[string]float64{"flotilla_spec_to_last_member_seconds{kind=CloneSet} count": 2, "flotilla_spec_to_last_member_seconds{kind=CloneSet} sum": 7})
+	w.expect("flotilla_spec_", map[string]float64{"flotilla_spec_to_last_member_seconds{kind=CloneSet} count": 2,
+		"flotilla_spec_to_last_member_seconds{kind=CloneSet} sum": 7})
 
 	// What was placed before this hub began is of an unknown age. A workload that is made again under its name is a new
 	// one.

@@ -122,7 +122,8 @@ func patch(manifest []byte, e *Entry) ([]byte, *Misfit, error) {
 			return nil, &Misfit{
 				e.Index,
 				fmt.Sprintf(
-					"its patch[%d] (%s %s) does not fit the manifest: %v; correct the path or the value, or let the entry hold for fewer members",
+					"its patch[%d] (%s %s) does not fit the manifest: %v; correct the path or the value, or let the entry hold for "+
+						"fewer members",
 					i,
 					step.Op,
 					step.Path,
@@ -138,7 +139,8 @@ func patch(manifest []byte, e *Entry) ([]byte, *Misfit, error) {
 // identity of the object, and those that its kind guards.
 func allGuarded(ofKind []string) []string {
 	identity := []string{
-		"apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.generateName", "metadata.ownerReferences", "metadata.finalizers",
+		"apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.generateName", "metadata.ownerReferences",
+		"metadata.finalizers",
 	}
 	return slices.Concat(identity, ofKind)
 }

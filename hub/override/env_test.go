@@ -20,7 +20,8 @@ func kindsOf() map[string]string {
 	const workload = `{"apiVersion": %q, "kind": %q, "metadata": {"name": "web"}, "spec": {"template": `
 	kindsOf := map[string]string{}
 	for kind, version := range map[string]string{
-		"CloneSet": "apps.kruise.io/v1beta1", "Deployment": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "Job": "batch/v1",
+		"CloneSet": "apps.kruise.io/v1beta1", "Deployment": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1",
+		"Job": "batch/v1",
 	} {
 		kindsOf[kind] = fmt.Sprintf(workload, version, kind) + `{"spec": %s}}}`
 	}
@@ -161,10 +162,12 @@ func findPodSpec(t *testing.T, v any) *corev1.PodSpec {
 func TestCase16OverrideHoldsOverThePatchOfASubset(t *testing.T) {
 	tests := []struct{ name, template, patch, want string }{
 		{"the patch does not name it", `[{"name": "B", "value": "b"}]`, `{"name": "web", "image": "web:2"}`, "A=new B=b"},
-		{"the patch sets it", `[{"name": "A", "value": "old"}]`, `{"name": "web", "env": [{"name": "A", "value": "patch"}]}`, "A=new"},
+		{"the patch sets it", `[{"name": "A", "value": "old"}]`, `{"name": "web", "env": [{"name": "A", "value": "patch"}]}`,
+			"A=new"},
 		{"the patch sets it twice", `[]`,
 			`{"name": "web", "env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}`, "A=new"},
-		{"the patch deletes it", `[{"name": "A", "value": "old"}]`, `{"name": "web", "env": [{"name": "A", "$patch": "delete"}]}`, "A=new"},
+		{"the patch deletes it", `[{"name": "A", "value": "old"}]`,
+			`{"name": "web", "env": [{"name": "A", "$patch": "delete"}]}`, "A=new"},
 		{"the patch replaces the list", `[{"name": "B", "value": "b"}]`,
 			`{"name": "web", "env": [{"$patch": "replace"}, {"name": "C", "value": "c"}]}`, "A=new C=c"},
 		{"the patch removes the list", `[{"name": "B", "value": "b"}]`, `{"name": "web", "env": null}`, "A=new"},

@@ -58,37 +58,61 @@ func TestApply(t *testing.T) {
 			"spec.template.spec.containers.0.image":     "mirror.example:5000/hub/library/nginx:1.27",
 			"spec.template.spec.containers.1.image":     "mirror.example:5000/hub/team/proxy@sha256:abc",
 		}},
-		{name: "registry, also in the patch of a subset", manifest: unitedDeployment, override: `{imageRegistry: m.example}`, want: map[string]any{
-			"spec.template.cloneSetTemplate.spec.template.spec.containers.0.image": "m.example/web:1",
-			"spec.topology.subsets.0.patch.spec.containers.0.image":                "m.example/web:2",
-		}},
-		{name: "env of all containers", manifest: cloneSet, override: `{env: [{name: REGION, value: eu}]}`, want: map[string]any{
-			"spec.template.spec.initContainers.0.env": []any{map[string]any{"name": "REGION", "value": "eu"}},
-			"spec.template.spec.containers.0.env":     []any{map[string]any{"name": "REGION", "value": "eu"}, map[string]any{"name": "KEEP", "value": "it"}},
-			"spec.template.spec.containers.1.env":     []any{map[string]any{"name": "REGION", "value": "eu"}},
-		}},
-		{name: "env of one container", manifest: cloneSet, override: `{env: [{container: proxy, name: A}]}`, want: map[string]any{
-			"spec.template.spec.containers.1.env": []any{map[string]any{"name": "A", "value": ""}},
-		}},
-		{name: "labels and annotations", manifest: cloneSet, override: `{labels: {team: shop}, annotations: {note: b}}`, want: map[string]any{
-			"metadata.labels": map[string]any{"team": "shop"}, "metadata.annotations.note": "b",
-		}},
+		{name: "registry, also in the patch of a subset", manifest: unitedDeployment, override: `{imageRegistry: m.example}`,
+			want: map[string]any{
+				"spec.template.cloneSetTemplate.spec.template.spec.containers.0.image": "m.example/web:1",
+				"spec.topology.subsets.0.patch.spec.containers.0.image":                "m.example/web:2",
+			}},
+		{name: "env of all containers", manifest: cloneSet, override: `{env: [{name: REGION, value: eu}]}`,
+			want: map[string]any{
+				"spec.template.spec.initContainers.0.env": []any{map[string]any{"name": "REGION", "value": "eu"}},
+				"spec.template.spec.containers.0.env": []any{map[string]any{"name": "REGION", "value": "eu"},
+					map[string]any{"name": "KEEP", "value": "it"}},
+				"spec.template.spec.containers.1.env": []any{map[string]any{"name": "REGION", "value": "eu"}},
+			}},
+		{name: "env of one container", manifest: cloneSet, override: `{env: [{container: proxy, name: A}]}`,
+			want: map[string]any{
+				"spec.template.spec.containers.1.env": []any{map[string]any{"name": "A", "value": ""}},
+			}},
+		{name: "labels and annotations", manifest: cloneSet, override: `{labels: {team: shop}, annotations: {note: b}}`,
+			want: map[string]any{
+				"metadata.labels": map[string]any{"team": "shop"}, "metadata.annotations.note": "b",
+			}},
 		{name: "patch", manifest: cloneSet, override: `{patch: [{op: test, path: /spec/replicas, value: 4}, {op: add, path: /spec/template/spec/priorityClassName, value: high}]}`,
 			want: map[string]any{"spec.template.spec.priorityClassName": "high"}},
-		{name: "patch after the rest", manifest: cloneSet, override: `{imageRegistry: a, patch: [{op: replace, path: /spec/template/spec/containers/0/image, value: "own:1"}, {op: remove, path: /spec/template/spec/initContainers}]}`,
-			want: map[string]any{"spec.template.spec.containers.0.image": "own:1", "spec.template.spec.containers.1.image": "a/team/proxy@sha256:abc", "spec.template.spec.initContainers": nil}},
-		{name: "a test that fails", manifest: cloneSet, override: `{patch: [{op: test, path: /spec/replicas, value: 5}]}`, misfit: []string{"patch[0] (test /spec/replicas) does not fit", "correct the path or the value"}},
-		{name: "a path that is not there", manifest: cloneSet, override: `{patch: [{op: remove, path: /spec/template/spec/nodeName}]}`, misfit: []string{"patch[0] (remove /spec/template/spec/nodeName) does not fit"}},
-		{name: "a pointer that is none", manifest: cloneSet, override: `{patch: [{op: replace, path: "/spec/template/spec/containers/seven/image", value: a}]}`, misfit: []string{"patch[0] (replace"}},
-		{name: "replicas by their parent", manifest: cloneSet, override: `{patch: [{op: replace, path: /spec, value: {replicas: 9}}]}`, misfit: []string{"changes spec.replicas", "take that out"}},
+		{name: "patch after the rest", manifest: cloneSet,
+			override: `{imageRegistry: a, patch: [{op: replace, path: /spec/template/spec/containers/0/image, value: "own:1"}, {op: remove, path: /spec/template/spec/initContainers}]}`,
+			want: map[string]any{"spec.template.spec.containers.0.image": "own:1",
+				"spec.template.spec.containers.1.image": "a/team/proxy@sha256:abc", "spec.template.spec.initContainers": nil}},
+		{name: "a test that fails", manifest: cloneSet, override: `{patch: [{op: test, path: /spec/replicas, value: 5}]}`,
+			misfit: []string{"patch[0] (test /spec/replicas) does not fit", "correct the path or the value"}},
+		{name: "a path that is not there", manifest: cloneSet,
+			override: `{patch: [{op: remove, path: /spec/template/spec/nodeName}]}`,
+			misfit:   []string{"patch[0] (remove /spec/template/spec/nodeName) does not fit"}},
+		{name: "a pointer that is none", manifest: cloneSet,
+			override: `{patch: [{op: replace, path: "/spec/template/spec/containers/seven/image", value: a}]}`,
+			misfit:   []string{"patch[0] (replace"}},
+		{name: "replicas by their parent", manifest: cloneSet,
+			override: `{patch: [{op: replace, path: /spec, value: {replicas: 9}}]}`,
+			misfit:   []string{"changes spec.replicas", "take that out"}},
 		{name: "partition", manifest: cloneSet, override: `{patch: [{op: replace, path: /spec/updateStrategy/rollingUpdate/partition, value: 0}]}`, misfit: []string{"rollingUpdate.partition"}},
-		{name: "pause by its parent", manifest: cloneSet, override: `{patch: [{op: add, path: /spec/updateStrategy, value: {rollingUpdate: {partition: 1, maxUnavailable: 1, paused: true}}}]}`, misfit: []string{"rollingUpdate.paused"}},
-		{name: "the type of update is open", manifest: cloneSet, override: `{patch: [{op: replace, path: /spec/updateStrategy/type, value: ReCreate}]}`, want: map[string]any{"spec.updateStrategy.type": "ReCreate"}},
-		{name: "limits of children", manifest: unitedDeployment, override: `{patch: [{op: replace, path: /spec/template/cloneSetTemplate/spec/updateStrategy/rollingUpdate/maxUnavailable, value: 9}]}`, misfit: []string{"rollingUpdate.maxUnavailable"}},
-		{name: "numbers of subsets", manifest: unitedDeployment, override: `{patch: [{op: replace, path: /spec/topology/subsets/0/replicas, value: 9}]}`, misfit: []string{"spec.topology"}},
-		{name: "a mark of the hub", manifest: unitedDeployment, override: `{patch: [{op: remove, path: /metadata/annotations}]}`, misfit: []string{"metadata.annotations of topology.flotilla.dev"}},
-		{name: "the name", manifest: cloneSet, override: `{patch: [{op: replace, path: /metadata/name, value: other}]}`, misfit: []string{"metadata.name"}},
-		{name: "the whole", manifest: cloneSet, override: `{patch: [{op: replace, path: "", value: [1]}]}`, misfit: []string{"no object"}},
+		{name: "pause by its parent", manifest: cloneSet,
+			override: `{patch: [{op: add, path: /spec/updateStrategy, value: {rollingUpdate: {partition: 1, maxUnavailable: 1, paused: true}}}]}`, misfit: []string{"rollingUpdate.paused"}},
+		{name: "the type of update is open", manifest: cloneSet,
+			override: `{patch: [{op: replace, path: /spec/updateStrategy/type, value: ReCreate}]}`,
+			want:     map[string]any{"spec.updateStrategy.type": "ReCreate"}},
+		{name: "limits of children", manifest: unitedDeployment,
+			override: `{patch: [{op: replace, path: /spec/template/cloneSetTemplate/spec/updateStrategy/rollingUpdate/maxUnavailable, value: 9}]}`, misfit: []string{"rollingUpdate.maxUnavailable"}},
+		{name: "numbers of subsets", manifest: unitedDeployment,
+			override: `{patch: [{op: replace, path: /spec/topology/subsets/0/replicas, value: 9}]}`,
+			misfit:   []string{"spec.topology"}},
+		{name: "a mark of the hub", manifest: unitedDeployment,
+			override: `{patch: [{op: remove, path: /metadata/annotations}]}`,
+			misfit:   []string{"metadata.annotations of topology.flotilla.dev"}},
+		{name: "the name", manifest: cloneSet, override: `{patch: [{op: replace, path: /metadata/name, value: other}]}`,
+			misfit: []string{"metadata.name"}},
+		{name: "the whole", manifest: cloneSet, override: `{patch: [{op: replace, path: "", value: [1]}]}`,
+			misfit: []string{"no object"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -189,15 +213,18 @@ func TestHash(t *testing.T) {
 	if a == "" || a != hash(`{clusters: {names: [east]}, imageRegistry: a}`) {
 		t.Error("whom else an override holds for changes its hash")
 	}
-	if a == hash(`{imageRegistry: b}`) || hash(`{imageRegistry: a}`, `{imageRegistry: b}`) == hash(`{imageRegistry: b}`, `{imageRegistry: a}`) {
+	if a == hash(`{imageRegistry: b}`) || hash(`{imageRegistry: a}`, `{imageRegistry: b}`) == hash(`{imageRegistry: b}`,
+		`{imageRegistry: a}`) {
 		t.Error("the content or the order does not change the hash")
 	}
 }
 
 func TestCheck(t *testing.T) {
 	wrong := parse(t, `{imageRegistry: a}`)
-	wrong.Clusters.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Equals", Values: []string{"b"}}}}
-	if misfit := Check([]topology.Override{{}, wrong}); misfit == nil || misfit.Index != 1 || !strings.Contains(misfit.Problem, "clusters.selector cannot be read") {
+	wrong.Clusters.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a",
+		Operator: "Equals", Values: []string{"b"}}}}
+	if misfit := Check([]topology.Override{{}, wrong}); misfit == nil || misfit.Index != 1 ||
+		!strings.Contains(misfit.Problem, "clusters.selector cannot be read") {
 		t.Errorf("misfit %+v", misfit)
 	}
 	for text, words := range map[string]string{
@@ -206,7 +233,8 @@ func TestCheck(t *testing.T) {
 		`{annotations: {"a b": x}}`:                  `its annotation "a b" is none`,
 		`{env: [{name: OK}, {name: A=B, value: x}]}`: `correct env[1].name`,
 	} {
-		if misfit := Check([]topology.Override{{}, parse(t, text)}); misfit == nil || misfit.Index != 1 || !strings.Contains(misfit.Problem, words) {
+		if misfit := Check([]topology.Override{{}, parse(t, text)}); misfit == nil || misfit.Index != 1 ||
+			!strings.Contains(misfit.Problem, words) {
 			t.Errorf("%s: misfit %+v lacks %q", text, misfit, words)
 		}
 	}
@@ -218,12 +246,14 @@ func TestCheck(t *testing.T) {
 
 // FuzzPatch holds that no patch changes what is guarded, and that none panics.
 func FuzzPatch(f *testing.F) {
-	for _, seed := range [][3]string{{"replace", "/spec/replicas", "9"}, {"add", "/spec", `{"replicas":4}`}, {"remove", "/metadata", ""}, {"add", "/spec/template/spec/containers/-", "{}"}} {
+	for _, seed := range [][3]string{{"replace", "/spec/replicas", "9"}, {"add", "/spec", `{"replicas":4}`},
+		{"remove", "/metadata", ""}, {"add", "/spec/template/spec/containers/-", "{}"}} {
 		f.Add(seed[0], seed[1], seed[2])
 	}
 	f.Fuzz(func(t *testing.T, op, path, value string) {
 		manifest := toJSON(t, cloneSet)
-		o := topology.Override{Patch: []topology.PatchOperation{{Op: topology.PatchOp(op), Path: path, Value: runtime.RawExtension{Raw: []byte(value)}}}}
+		o := topology.Override{Patch: []topology.PatchOperation{{Op: topology.PatchOp(op), Path: path,
+			Value: runtime.RawExtension{Raw: []byte(value)}}}}
 		got, misfit, err := applyGuarded(manifest, []Entry{{Override: o}})
 		if err != nil || misfit != nil {
 			return

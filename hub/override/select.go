@@ -53,7 +53,8 @@ func Partly(overrides []topology.Override, members []topology.MemberCluster) []s
 			if k := slices.IndexFunc(zones, func(zone string) bool { return slices.Contains(o.Zones, zone) }); k >= 0 {
 				other := zones[slices.IndexFunc(zones, func(zone string) bool { return !slices.Contains(o.Zones, zone) })]
 				sentences = append(sentences, fmt.Sprintf(
-					"overrides[%d] names zone %q, and member %s has zone %q too, so it does not hold there: a manifest is one for all zones of a member; use the patch of a subset, or name all its zones",
+					"overrides[%d] names zone %q, and member %s has zone %q too, so it does not hold there: a manifest is one for "+
+						"all zones of a member; use the patch of a subset, or name all its zones",
 					i,
 					zones[k],
 					m.Name,
@@ -122,7 +123,8 @@ func unusable(o *topology.Override) string {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(o.Annotations)) {
-		if errs := apivalidation.ValidateAnnotations(map[string]string{key: o.Annotations[key]}, field.NewPath("annotations")); len(
+		if errs := apivalidation.ValidateAnnotations(map[string]string{key: o.Annotations[key]},
+			field.NewPath("annotations")); len(
 			errs,
 		) > 0 {
 			return fmt.Sprintf("its annotation %q is none: %s; correct the annotation", key, errs[0].Detail)

@@ -24,10 +24,11 @@ func TestRunsOf(t *testing.T) {
 		"about to succeed": {"True", `{"conditions":[{"type":"SuccessCriteriaMet","status":"True"}]}`, waves.Run{}},
 		"done":             {"True", `{"conditions":[{"type":"SuccessCriteriaMet","status":"True"},{"type":"Complete","status":"True"}]}`, waves.Run{Succeeded: true}},
 		"failed":           {"True", `{"conditions":[{"type":"Failed","status":"True","reason":"BackoffLimitExceeded","message":"too often"}]}`, waves.Run{Failed: true, Says: "too often (BackoffLimitExceeded)"}},
-		"failed silently":  {"True", `{"conditions":[{"type":"Failed","status":"True"}]}`, waves.Run{Failed: true, Says: "its pods did not succeed (Failed)"}},
-		"not failed":       {"True", `{"conditions":[{"type":"Failed","status":"False"}]}`, waves.Run{}},
-		"refused":          {"False", "", waves.Run{Refused: true, Says: "no spec (AppliedFailed)"}},
-		"nonsense":         {"True", `{"conditions":7}`, waves.Run{}},
+		"failed silently": {"True", `{"conditions":[{"type":"Failed","status":"True"}]}`,
+			waves.Run{Failed: true, Says: "its pods did not succeed (Failed)"}},
+		"not failed": {"True", `{"conditions":[{"type":"Failed","status":"False"}]}`, waves.Run{}},
+		"refused":    {"False", "", waves.Run{Refused: true, Says: "no spec (AppliedFailed)"}},
+		"nonsense":   {"True", `{"conditions":7}`, waves.Run{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := work.Work{ObjectMeta: metav1.ObjectMeta{
@@ -35,7 +36,8 @@ func TestRunsOf(t *testing.T) {
 				Annotations: map[string]string{topology.AnnotationCheck: "smoke", topology.AnnotationJob: "web-1"},
 			}}
 			if tt.applied != "" {
-				w.Status.Conditions = []metav1.Condition{{Type: work.ConditionApplied, Status: metav1.ConditionStatus(tt.applied), Reason: work.ReasonApplyFailed, Message: "no spec"}}
+				w.Status.Conditions = []metav1.Condition{{Type: work.ConditionApplied, Status: metav1.ConditionStatus(tt.applied),
+					Reason: work.ReasonApplyFailed, Message: "no spec"}}
 			}
 			if tt.status != "" {
 				w.Status.ManifestStatuses = []work.ManifestStatus{{Status: &runtime.RawExtension{Raw: []byte(tt.status)}}}

@@ -80,7 +80,8 @@ func stepLocal(s *State, kind kinds.Kind) Step {
 		return Step{again: wait}
 	}
 	return Step{Outcome: s.refused(&kinds.Rejection{Reason: decision.NotLabelled, Message: fmt.Sprintf(
-		"%s has no label %s=true, so it is not placed on members, and no controller of the hub's own cluster runs it; set the label",
+		"%s has no label %s=true, so it is not placed on members, and no controller of the hub's own cluster runs it; set "+
+			"the label",
 		s.key.Sentence(),
 		topology.LabelFederated,
 	)}, true)}
@@ -131,7 +132,8 @@ func decideFederated(s *State, rules kinds.Table) Step {
 	}
 	facts := decision.Facts{
 		Kind: rule, Workload: workload, Policy: chosen.Ref, Spread: chosen.Spec.Spread,
-		Members: decision.MembersFor(s.Members, &chosen.Spec.Clusters), Reports: s.reports, MaxReported: s.reported, Written: s.written,
+		Members: decision.MembersFor(s.Members, &chosen.Spec.Clusters), Reports: s.reports, MaxReported: s.reported,
+		Written:      s.written,
 		Dependencies: chosen.Spec.Dependencies, Absent: s.absent, Local: s.local,
 		Adopt: adopts(s.Object), Found: s.found, Failover: failover,
 		Rollout: rolloutOf(&chosen.Spec.Rollout, &workload), Word: s.Object.GetAnnotations()[topology.AnnotationWave],
@@ -146,7 +148,8 @@ func decideFederated(s *State, rules kinds.Table) Step {
 	if s.Placement != nil {
 		facts.Last = &s.Placement.Spec
 	}
-	if facts.Overrides, rejection = decision.OverridesOf(chosen.Ref, chosen.Spec.Overrides, workload.Key, s.Members); rejection != nil {
+	if facts.Overrides, rejection = decision.OverridesOf(chosen.Ref, chosen.Spec.Overrides, workload.Key,
+		s.Members); rejection != nil {
 		return Step{Outcome: s.refused(rejection, true)}
 	}
 	if rejection = s.readDivider(&facts); rejection != nil {
@@ -172,8 +175,8 @@ func (s *State) staysOnHub(chosen *policy.Policy) bool {
 		kinds.ClusterMade(key.Kind, key.Namespace, key.Name, s.Object.GetAnnotations()) || kinds.OfBuiltIn(s.Object)
 }
 
-// unselected returns why the object is not placed by any policy, nil if the chosen one places it. recorded is the policy
-// of its placement, nil for none.
+// unselected returns why the object is not placed by any policy, nil if the chosen one places it. recorded is the
+// policy of its placement, nil for none.
 func (s *State) unselected(chosen *policy.Policy, recorded *topology.PolicyReference) *kinds.Rejection {
 	switch {
 	case chosen != nil && !kinds.LetsGo(&chosen.Spec, s.key.Kind):
@@ -238,7 +241,8 @@ func (s *State) against(chosen *policy.Policy) *kinds.Rejection {
 	}
 	if s.rival != "" {
 		return &kinds.Rejection{Reason: decision.Conflict, Message: fmt.Sprintf(
-			"%s of Karmada selects %s, which %s holds: both would write it into members; %s is frozen as it is placed; take it out of that policy's resourceSelectors, or out of the policy of Flotilla",
+			"%s of Karmada selects %s, which %s holds: both would write it into members; %s is frozen as it is placed; take "+
+				"it out of that policy's resourceSelectors, or out of the policy of Flotilla",
 			s.rival,
 			s.key.Sentence(),
 			decision.PolicyName(&chosen.Ref),
@@ -314,7 +318,8 @@ func (s *State) decided(d *decision.Decision) *Outcome {
 func ownerOf(spec *topology.WorkloadPlacementSpec) metav1.OwnerReference {
 	w := spec.Workload
 	return metav1.OwnerReference{
-		APIVersion: w.APIVersion, Kind: w.Kind, Name: w.Name, UID: w.UID, Controller: new(true), BlockOwnerDeletion: new(false),
+		APIVersion: w.APIVersion, Kind: w.Kind, Name: w.Name, UID: w.UID, Controller: new(true),
+		BlockOwnerDeletion: new(false),
 	}
 }
 

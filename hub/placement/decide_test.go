@@ -62,15 +62,19 @@ func showSpread(cells []topology.Cell) string {
 // asked, and what one of them tells moves.
 func TestDecideByAnAdaptiveSpread(t *testing.T) {
 	ws := workloadSpread("ws", "a:east=2 b:west")
-	ws.Spec.ScheduleStrategy = apps.WorkloadSpreadScheduleStrategy{Type: "Adaptive", Adaptive: &apps.AdaptiveWorkloadSpreadStrategy{RescheduleCriticalSeconds: new(int32(20))}}
+	ws.Spec.ScheduleStrategy = apps.WorkloadSpreadScheduleStrategy{Type: "Adaptive",
+		Adaptive: &apps.AdaptiveWorkloadSpreadStrategy{RescheduleCriticalSeconds: new(int32(20))}}
 	now := time.Unix(1_000_000, 0)
 	s := &State{
-		key: wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}, Object: cloneSet(func(cs *apps.CloneSet) { cs.Spec.Replicas = new(int32(4)) }),
+		key:       wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"},
+		Object:    cloneSet(func(cs *apps.CloneSet) { cs.Spec.Replicas = new(int32(4)) }),
 		federated: true, now: now, heard: now.Add(-time.Hour), dividers: []kinds.Object{&ws},
-		Policies: []policy.Policy{{Ref: topology.PolicyReference{Kind: policy.KindPolicy, Name: "all"}, Spec: topology.FederationPolicySpec{Workloads: []topology.WorkloadSelector{{Kind: "CloneSet"}}}}},
+		Policies: []policy.Policy{{Ref: topology.PolicyReference{Kind: policy.KindPolicy, Name: "all"},
+			Spec: topology.FederationPolicySpec{Workloads: []topology.WorkloadSelector{{Kind: "CloneSet"}}}}},
 	}
 	for _, name := range []string{"east", "west"} {
-		m := topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: topology.MemberClusterSpec{Accepted: true}}
+		m := topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: topology.MemberClusterSpec{Accepted: true}}
 		for _, kind := range []string{topology.MemberAccepted, topology.MemberReady} {
 			m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue})
 		}
@@ -90,14 +94,17 @@ func TestDecideByAnAdaptiveSpread(t *testing.T) {
 	}
 	s.Placement = &topology.WorkloadPlacement{Spec: *first}
 	s.reports = map[string]capacity.Report{
-		"east": {Sequence: first.Sequence, Applied: true, Use: map[string]work.SubsetUse{"": {Desired: 2, Total: 2}}, Unschedulable: []work.UnschedulablePods{{Subset: "a", Pods: 2}}},
-		"west": {Sequence: first.Sequence, Applied: true, Use: map[string]work.SubsetUse{"": {Desired: 2, Total: 2, Ready: 2}}},
+		"east": {Sequence: first.Sequence, Applied: true, Use: map[string]work.SubsetUse{"": {Desired: 2, Total: 2}},
+			Unschedulable: []work.UnschedulablePods{{Subset: "a", Pods: 2}}},
+		"west": {Sequence: first.Sequence, Applied: true,
+			Use: map[string]work.SubsetUse{"": {Desired: 2, Total: 2, Ready: 2}}},
 	}
 	second := decided()
 	if got := showSpread(second.Cells); got != "a@east:0 b@west:4" {
 		t.Fatal(got)
 	}
-	if u := second.Cells[0].Unschedulable; u == nil || u.Replicas != 0 || !u.RetryAfter.Time.Equal(now.Add(5*time.Minute)) {
+	if u := second.Cells[0].Unschedulable; u == nil || u.Replicas != 0 ||
+		!u.RetryAfter.Time.Equal(now.Add(5*time.Minute)) {
 		t.Errorf("%+v", u)
 	}
 }
@@ -106,10 +113,12 @@ func TestJudgeUnderAPolicy(t *testing.T) {
 	now := time.Unix(10_000, 0)
 	since := metav1.NewTime(now.Add(-time.Minute))
 	cluster := func(name string, ready metav1.ConditionStatus, fence *topology.Fence) topology.MemberCluster {
-		m := topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: topology.MemberClusterSpec{Accepted: true, Fence: fence}}
+		m := topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: topology.MemberClusterSpec{Accepted: true, Fence: fence}}
 		m.Status.Conditions = []metav1.Condition{
 			{Type: topology.MemberAccepted, Status: metav1.ConditionTrue},
-			{Type: topology.MemberReady, Status: ready, Reason: topology.ReasonLeaseExpired, LastTransitionTime: since}, // one that is Ready was so before
+			// one that is Ready was so before
+			{Type: topology.MemberReady, Status: ready, Reason: topology.ReasonLeaseExpired, LastTransitionTime: since},
 		}
 		return m
 	}
@@ -127,18 +136,30 @@ func TestJudgeUnderAPolicy(t *testing.T) {
 	}{
 		{"no failover", topology.Failover{}, nil, time.Hour, "", "", false, false, 0},
 		{"never", topology.Failover{Mode: topology.FailoverNever, After: "20s"}, nil, time.Hour, "", "", false, false, 0},
-		{"its time has not come", topology.Failover{Mode: topology.FailoverReplace, After: "5m"}, nil, time.Hour, "", "", false, false, 4 * time.Minute},
-		{"its time has come", topology.Failover{Mode: topology.FailoverReplace, After: "1m"}, nil, time.Hour, "", "", true, false, 0},
-		{"the hub has just started", topology.Failover{Mode: topology.FailoverReplace, After: "1m"}, nil, 10 * time.Second, "", "", false, false, 30 * time.Second},
-		{"a person confirms it", topology.Failover{Mode: topology.FailoverReplace, After: "5m"}, &topology.Fence{LostSince: since}, 0, "", "", true, false, 0},
-		{"a person confirmed another loss", topology.Failover{Mode: topology.FailoverReplace, After: "5m"}, &topology.Fence{LostSince: later}, time.Hour, "", "", false, false, 4 * time.Minute},
-		{"fence, and nobody knows", topology.Failover{Mode: topology.FailoverFence, After: "1m"}, nil, time.Hour, "west:3", "3 0", false, true, 0},
-		{"fence, and it never reported", topology.Failover{Mode: topology.FailoverFence, After: "1m"}, nil, time.Hour, "", "", false, true, 0},
-		{"fence, and it has reported none", topology.Failover{Mode: topology.FailoverFence, After: "1m"}, nil, time.Hour, "west:0", "0 0", true, false, 0},
-		{"fence, and it has no cell", topology.Failover{Mode: topology.FailoverFence, After: "1m"}, nil, time.Hour, "west:0", "", true, false, 0},
-		{"fence, and it has reported none, and was told to have three", topology.Failover{Mode: topology.FailoverFence, After: "1m"}, nil, time.Hour, "west:0", "3 0", false, true, 0},
-		{"fence, and it has reported none, and not under the order of none", topology.Failover{Mode: topology.FailoverFence, After: "1m"}, nil, time.Hour, "west:0", "0 1", false, true, 0},
-		{"fence, and a person confirms it", topology.Failover{Mode: topology.FailoverFence, After: "5m"}, &topology.Fence{LostSince: since}, time.Hour, "west:3", "3 0", true, false, 0},
+		{"its time has not come", topology.Failover{Mode: topology.FailoverReplace, After: "5m"}, nil, time.Hour, "", "",
+			false, false, 4 * time.Minute},
+		{"its time has come", topology.Failover{Mode: topology.FailoverReplace, After: "1m"}, nil, time.Hour, "", "", true,
+			false, 0},
+		{"the hub has just started", topology.Failover{Mode: topology.FailoverReplace, After: "1m"}, nil, 10 * time.Second,
+			"", "", false, false, 30 * time.Second},
+		{"a person confirms it", topology.Failover{Mode: topology.FailoverReplace, After: "5m"},
+			&topology.Fence{LostSince: since}, 0, "", "", true, false, 0},
+		{"a person confirmed another loss", topology.Failover{Mode: topology.FailoverReplace, After: "5m"},
+			&topology.Fence{LostSince: later}, time.Hour, "", "", false, false, 4 * time.Minute},
+		{"fence, and nobody knows", topology.Failover{Mode: topology.FailoverFence, After: "1m"}, nil, time.Hour, "west:3",
+			"3 0", false, true, 0},
+		{"fence, and it never reported", topology.Failover{Mode: topology.FailoverFence, After: "1m"}, nil, time.Hour, "", "",
+			false, true, 0},
+		{"fence, and it has reported none", topology.Failover{Mode: topology.FailoverFence, After: "1m"}, nil, time.Hour,
+			"west:0", "0 0", true, false, 0},
+		{"fence, and it has no cell", topology.Failover{Mode: topology.FailoverFence, After: "1m"}, nil, time.Hour, "west:0",
+			"", true, false, 0},
+		{"fence, and it has reported none, and was told to have three",
+			topology.Failover{Mode: topology.FailoverFence, After: "1m"}, nil, time.Hour, "west:0", "3 0", false, true, 0},
+		{"fence, and it has reported none, and not under the order of none",
+			topology.Failover{Mode: topology.FailoverFence, After: "1m"}, nil, time.Hour, "west:0", "0 1", false, true, 0},
+		{"fence, and a person confirms it", topology.Failover{Mode: topology.FailoverFence, After: "5m"},
+			&topology.Fence{LostSince: since}, time.Hour, "west:3", "3 0", true, false, 0},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			s := &State{now: now, heard: now.Add(-tc.heard), reports: reported(tc.pods), Members: []topology.MemberCluster{
@@ -161,8 +182,10 @@ func TestJudgeUnderAPolicy(t *testing.T) {
 // TestForgedFindsCountAsFarAsTheyCan holds that what a member says to have found is read like every other report.
 func TestForgedFindsCountAsFarAsTheyCan(t *testing.T) {
 	w := &work.Work{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{topology.AnnotationAdopt: topology.AdoptLook}}}
-	w.Status.Conditions = []metav1.Condition{{Type: work.ConditionApplied, Status: metav1.ConditionFalse, Reason: work.ReasonAdopting}}
-	w.Status.Report = &work.Report{InUse: []work.SubsetUse{{Subset: "a", Desired: 1 << 30}, {Subset: "b", Desired: -7}, {Subset: "c", Desired: 3}}}
+	w.Status.Conditions = []metav1.Condition{{Type: work.ConditionApplied, Status: metav1.ConditionFalse,
+		Reason: work.ReasonAdopting}}
+	w.Status.Report = &work.Report{InUse: []work.SubsetUse{{Subset: "a", Desired: 1 << 30}, {Subset: "b", Desired: -7},
+		{Subset: "c", Desired: 3}}}
 	found, ok := foundBy(nil, w)
 	if !ok || found["a"] != wire.MaxPods || found["b"] != 0 || found["c"] != 3 {
 		t.Errorf("found %v, %t", found, ok)
@@ -177,7 +200,8 @@ func reported(text string) map[string]capacity.Report {
 		if _, err := fmt.Sscan(pods, &n); err != nil {
 			panic(err)
 		}
-		out[name] = capacity.Report{Applied: true, Use: map[string]work.SubsetUse{"": {Desired: n, Total: n, Ready: n, Available: n, Updated: n}}}
+		out[name] = capacity.Report{Applied: true, Use: map[string]work.SubsetUse{"": {Desired: n, Total: n, Ready: n,
+			Available: n, Updated: n}}}
 	}
 	return out
 }

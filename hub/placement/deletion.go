@@ -62,7 +62,8 @@ func stepTerminating(s *State) Step {
 // terminating says that nothing is placed in a namespace that is being deleted.
 func terminating(s *State) *kinds.Rejection {
 	message := fmt.Sprintf(
-		"namespace %s is being deleted: %s is removed from all members, and nothing is placed there until the namespace is created again",
+		"namespace %s is being deleted: %s is removed from all members, and nothing is placed there until the namespace is "+
+			"created again",
 		s.key.Namespace,
 		s.key.Sentence(),
 	)

@@ -22,9 +22,11 @@ const guard, otherGuard = "example.com/guard", "example.com/backup"
 // deleted is a CloneSet that was deleted, with its placement.
 func deleted(finalizers ...string) *State {
 	set := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "shop", Name: "held", UID: "held", Generation: 2, Finalizers: finalizers, DeletionTimestamp: new(metav1.NewTime(time.Unix(1, 0))),
+		Namespace: "shop", Name: "held", UID: "held", Generation: 2, Finalizers: finalizers,
+		DeletionTimestamp: new(metav1.NewTime(time.Unix(1, 0))),
 	}}
-	s := &State{key: wire.Key{Group: "apps.kruise.io", Kind: apps.CloneSetKind.Kind, Namespace: "shop", Name: "held"}, Object: set, federated: true, Placement: &topology.WorkloadPlacement{}}
+	s := &State{key: wire.Key{Group: "apps.kruise.io", Kind: apps.CloneSetKind.Kind, Namespace: "shop", Name: "held"},
+		Object: set, federated: true, Placement: &topology.WorkloadPlacement{}}
 	s.Placement.Spec.Workload.UID = set.UID
 	s.Placement.OwnerReferences = []metav1.OwnerReference{{UID: set.UID}}
 	return s
@@ -114,9 +116,10 @@ func TestCase14NothingIsPlacedInATerminatingNamespace(t *testing.T) {
 				s := deleted()
 				s.Object.SetDeletionTimestamp(nil)
 				s.key.Group, s.key.Kind, s.terminating = kind.Group, kind.Kind, true
-				s.Policies = []policy.Policy{{Ref: topology.PolicyReference{Kind: policy.KindPolicy, Name: "all"}, Spec: topology.FederationPolicySpec{
-					Workloads: []topology.WorkloadSelector{{APIVersion: rule.GVK.GroupVersion().String(), Kind: kind.Kind}},
-				}}}
+				s.Policies = []policy.Policy{{Ref: topology.PolicyReference{Kind: policy.KindPolicy, Name: "all"},
+					Spec: topology.FederationPolicySpec{
+						Workloads: []topology.WorkloadSelector{{APIVersion: rule.GVK.GroupVersion().String(), Kind: kind.Kind}},
+					}}}
 				if !placed {
 					s.Placement = nil
 				}

@@ -35,14 +35,16 @@ func (i indexer) IndexField(_ context.Context, o client.Object, field string, ex
 // order stood while it was silent. Members that are read first may have come back before that order was written.
 func TestOrdersAreReadBeforeMembers(t *testing.T) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, apps.AddToScheme, topology.AddToScheme, work.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, apps.AddToScheme, topology.AddToScheme,
+		work.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var read []string
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(cloneSet(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", Labels: map[string]string{topology.LabelFederated: "true"}}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns",
+			Labels: map[string]string{topology.LabelFederated: "true"}}},
 	).WithInterceptorFuncs(interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			read = append(read, fmt.Sprintf("%T", list))
@@ -52,8 +54,10 @@ func TestOrdersAreReadBeforeMembers(t *testing.T) {
 	if err := store.Index(t.Context(), indexer{builder}); err != nil {
 		t.Fatal(err)
 	}
-	g := &Gatherer{reader: builder.Build(), rules: kinds.Workloads(), hubID: "hub", clock: clocktesting.NewFakePassiveClock(time.Unix(100, 0))}
-	if _, err := g.Gather(t.Context(), wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}); err != nil {
+	g := &Gatherer{reader: builder.Build(), rules: kinds.Workloads(), hubID: "hub",
+		clock: clocktesting.NewFakePassiveClock(time.Unix(100, 0))}
+	if _, err := g.Gather(t.Context(), wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns",
+		Name: "web"}); err != nil {
 		t.Fatal(err)
 	}
 	works, members := slices.Index(read, "*v1alpha1.WorkList"), slices.Index(read, "*v1alpha1.MemberClusterList")

@@ -94,7 +94,8 @@ func limits(breaks int32) func(int32) lending.Amounts {
 
 // subsets reads "a:a b:b=3 x:": name:zone=replicas.
 func subsets(replicas int32, text string) kinds.Workload {
-	w := kinds.Workload{Key: wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: "ns", Name: "web"}, Replicas: replicas, Revision: "one"}
+	w := kinds.Workload{Key: wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: "ns", Name: "web"},
+		Replicas: replicas, Revision: "one"}
 	for _, part := range strings.Fields(text) {
 		rest, number, given := strings.Cut(part, "=")
 		name, zone, _ := strings.Cut(rest, ":")
@@ -103,7 +104,8 @@ func subsets(replicas int32, text string) kinds.Workload {
 			s.Replicas = new(intstr.Parse(number))
 		}
 		if zone != "" {
-			s.Term.MatchExpressions = []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}}
+			s.Term.MatchExpressions = []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone,
+				Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}}
 		}
 		w.Subsets = append(w.Subsets, s)
 	}

@@ -64,7 +64,8 @@ func (r *Reconciler) remember(ctx context.Context, s *State, next *topology.Work
 		// Trying again would not help: a quota, a webhook or the API server refuses it. The update does not wait for
 		// its history.
 		log.FromContext(ctx).
-			Error(err, "The template of before is not kept: no undo can go back to it", "workload", s.key.Sentence(), "revision", revision.Name)
+			Error(err, "The template of before is not kept: no undo can go back to it", "workload", s.key.Sentence(), "revision",
+				revision.Name)
 		return nil
 	}
 	if err != nil {
@@ -83,7 +84,8 @@ func (r *Reconciler) renew(ctx context.Context, s *State, revision *appsv1.Contr
 	next := renewed(r.rules[s.key.GroupKind()].Template, stands, revision)
 	if next == nil {
 		log.FromContext(ctx).
-			Info("The template of before is not kept, since another's has its name: no undo can go back to it", "workload", s.key.Sentence(), "revision", revision.Name)
+			Info("The template of before is not kept, since another's has its name: no undo can go back to it", "workload",
+				s.key.Sentence(), "revision", revision.Name)
 		return nil
 	}
 	if equality.Semantic.DeepEqual(stands, next) {
@@ -133,7 +135,8 @@ func sameTemplate(template *kinds.Template, a, b []byte) bool {
 // of a hub of before [topology.LabelWorkload]: it goes by their owner.
 func (r *Reconciler) kept(ctx context.Context, s *State) ([]*appsv1.ControllerRevision, error) {
 	list := &appsv1.ControllerRevisionList{}
-	if err := r.live.List(ctx, list, client.InNamespace(s.name.Namespace), client.HasLabels{history.LabelHash}); err != nil {
+	if err := r.live.List(ctx, list, client.InNamespace(s.name.Namespace),
+		client.HasLabels{history.LabelHash}); err != nil {
 		return nil, fmt.Errorf("list ControllerRevisions of %s: %w", s.key.Sentence(), err)
 	}
 	var revisions []*appsv1.ControllerRevision
@@ -156,7 +159,8 @@ func (r *Reconciler) trim(ctx context.Context, s *State) error {
 	if err != nil {
 		return err
 	}
-	for _, old := range history.Excess(revisions, func(*appsv1.ControllerRevision) bool { return false }, int(workload.Kept)) {
+	for _, old := range history.Excess(revisions, func(*appsv1.ControllerRevision) bool { return false },
+		int(workload.Kept)) {
 		if err := r.client.Delete(ctx, old, client.Preconditions{UID: &old.UID}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete ControllerRevision %s/%s: %w", old.Namespace, old.Name, err)
 		}

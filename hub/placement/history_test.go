@@ -28,7 +28,8 @@ func TestRemember(t *testing.T) {
 	cs.Spec.RevisionHistoryLimit = new(int32(2))
 	cs.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	cs.Spec.Template.Labels = map[string]string{"app": "web"}
-	s := &State{key: wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}, Object: cs, Placement: &topology.WorkloadPlacement{}}
+	s := &State{key: wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}, Object: cs,
+		Placement: &topology.WorkloadPlacement{}}
 	s.Placement.UID = "placement"
 	change := func(image string, sequence int64) {
 		t.Helper()
@@ -37,7 +38,8 @@ func TestRemember(t *testing.T) {
 		if refusal != nil {
 			t.Fatal(refusal)
 		}
-		next := topology.WorkloadPlacementSpec{Workload: w.Ref, Revision: w.Revision, RevisionSequence: sequence, Template: &runtime.RawExtension{Raw: w.Template}}
+		next := topology.WorkloadPlacementSpec{Workload: w.Ref, Revision: w.Revision, RevisionSequence: sequence,
+			Template: &runtime.RawExtension{Raw: w.Template}}
 		for range 2 { // a write that failed after it is tried again
 			if err := r.remember(t.Context(), s, &next); err != nil {
 				t.Fatal(err)
@@ -124,7 +126,8 @@ func TestRemember(t *testing.T) {
 	leftFor(s.Placement.Spec.Revision)
 
 	// What members were only asked about never ran.
-	s.Placement.Spec.Cells = []topology.Cell{{Cluster: "east", Adoption: topology.Adoption{Phase: topology.AdoptionDiscovering}}}
+	s.Placement.Spec.Cells = []topology.Cell{{Cluster: "east",
+		Adoption: topology.Adoption{Phase: topology.AdoptionDiscovering}}}
 	change("f", 9)
 	expect("14:e 15:c 16:a")
 
@@ -160,15 +163,17 @@ func TestRemember(t *testing.T) {
 func TestRenewed(t *testing.T) {
 	owner := metav1.OwnerReference{Kind: "CloneSet", Name: "web", UID: "one", Controller: new(true)}
 	template := func(image string) runtime.RawExtension {
-		data, err := history.Encode(corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: image}}}})
+		data, err := history.Encode(corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main",
+			Image: image}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return runtime.RawExtension{Raw: data}
 	}
 	revision := &appsv1.ControllerRevision{
-		ObjectMeta: metav1.ObjectMeta{Name: "web-1", OwnerReferences: []metav1.OwnerReference{owner}, Annotations: map[string]string{topology.AnnotationLeftFor: "two"}},
-		Data:       template("web:1"), Revision: 4,
+		ObjectMeta: metav1.ObjectMeta{Name: "web-1", OwnerReferences: []metav1.OwnerReference{owner},
+			Annotations: map[string]string{topology.AnnotationLeftFor: "two"}},
+		Data: template("web:1"), Revision: 4,
 	}
 	other := owner
 	other.UID = "another"
@@ -184,7 +189,8 @@ func TestRenewed(t *testing.T) {
 		"nobody's, with another template": {nil, "web:2", 1, 0},
 		"another's":                       {[]metav1.OwnerReference{other}, "web:1", 1, 0},
 	} {
-		stands := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "web-1", OwnerReferences: tc.owners}, Data: template(tc.image), Revision: tc.number}
+		stands := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "web-1", OwnerReferences: tc.owners},
+			Data: template(tc.image), Revision: tc.number}
 		got := renewed(kindFor(&apps.CloneSet{}).Template, stands, revision)
 		if got == nil || tc.want == 0 {
 			if got != nil || tc.want != 0 {
@@ -192,7 +198,8 @@ func TestRenewed(t *testing.T) {
 			}
 			continue
 		}
-		if got.Revision != tc.want || got.Annotations[topology.AnnotationLeftFor] != "two" || metav1.GetControllerOf(got).UID != "one" {
+		if got.Revision != tc.want || got.Annotations[topology.AnnotationLeftFor] != "two" ||
+			metav1.GetControllerOf(got).UID != "one" {
 			t.Errorf("%s: %+v", why, got)
 		}
 	}

@@ -49,7 +49,8 @@ func TestMeasures(t *testing.T) {
 	}
 	key, r := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "api"}, &Reconciler{meter: m}
 	s := &State{key: key, Object: &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Generation: 2}}, now: clock.Now()}
-	cells := []topology.Cell{{Cluster: "east", Replicas: 3, Reason: topology.Reason{Code: "Even"}}, {Cluster: "west", Replicas: 3, Reason: topology.Reason{Code: "Even"}}}
+	cells := []topology.Cell{{Cluster: "east", Replicas: 3, Reason: topology.Reason{Code: "Even"}},
+		{Cluster: "west", Replicas: 3, Reason: topology.Reason{Code: "Even"}}}
 	r.observeRequest(s)
 	r.recordDecision(s, Step{Spec: &topology.WorkloadPlacementSpec{Cells: cells}})
 	clock.SetTime(clock.Now().Add(4 * time.Second))

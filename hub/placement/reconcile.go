@@ -41,10 +41,13 @@ type Reconciler struct {
 
 // NewReconciler returns a reconciler that writes with c and reads c's cache, and reads what that does not hold with
 // live. It alone writes to ledger. heard tells since when the hub is in contact with its API server.
-func NewReconciler(c client.Client, live client.Reader, recorder events.EventRecorder, clk clock.PassiveClock, heard func() time.Time, hubID string, outcomes *Outcomes, watching *store.Watching, reservations *capacity.Reservations, rules kinds.Table) *Reconciler {
+func NewReconciler(c client.Client, live client.Reader, recorder events.EventRecorder, clk clock.PassiveClock,
+	heard func() time.Time, hubID string, outcomes *Outcomes, watching *store.Watching, reservations *capacity.Reservations,
+	rules kinds.Table) *Reconciler {
 	return &Reconciler{
-		Gatherer: Gatherer{reader: c, rules: rules, hubID: hubID, watching: watching, clock: clk, heard: heard, reservations: reservations, decisions: newDecisions()},
-		client:   c, outcomes: outcomes, written: store.NewWritten[wire.Key](clk), live: live, events: recorder,
+		Gatherer: Gatherer{reader: c, rules: rules, hubID: hubID, watching: watching, clock: clk, heard: heard,
+			reservations: reservations, decisions: newDecisions()},
+		client: c, outcomes: outcomes, written: store.NewWritten[wire.Key](clk), live: live, events: recorder,
 	}
 }
 
@@ -80,11 +83,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	r.asker.Want(key, next.asks)
 	r.recordDecision(s, next)
 	r.outcomes.set(ctx, key, next.Outcome)
-	again := next.again
-	if next.Spec != nil && len(next.Spec.Unplaced) > 0 && len(s.reserved) > 0 && (again == 0 || again > capacity.UnseenFor) {
-		again = capacity.UnseenFor // a promise may end without an event
+	if next.Spec != nil && len(next.Spec.Unplaced) > 0 && len(s.reserved) > 0 &&
+		(next.again == 0 || next.again > capacity.UnseenFor) {
+		next.again = capacity.UnseenFor // a promise may end without an event
 	}
-	return ctrl.Result{RequeueAfter: again}, nil
+	return ctrl.Result{RequeueAfter: next.again}, nil
 }
 
 // apply writes the placement when it changed. The cached resourceVersion goes with it, so that two decisions from one
@@ -120,8 +123,8 @@ func (r *Reconciler) apply(ctx context.Context, s *State, next Step) error {
 		}
 		r.written.Wrote(s.key, placement.ResourceVersion)
 		return nil
-	case next.Spec == nil:
-		next.Spec = &s.Placement.Spec // what is frozen is as the hub left it
+	case next.Spec == nil: // what is frozen is as the hub left it
+		next.Spec = &s.Placement.Spec
 	case !s.restored && equality.Semantic.DeepEqual(&s.Placement.Spec, next.Spec):
 		return r.stampDigest(ctx, s)
 	}

@@ -27,9 +27,12 @@ func TestRemarks(t *testing.T) {
 			cs.Spec.ScaleStrategy.MaxUnavailable = new(intstr.FromString("20%"))
 		}), "placed on 2 clusters by FederationPolicy all"},
 		{"a number and names of pods", cloneSet(func(cs *apps.CloneSet) {
-			cs.Spec.ScaleStrategy = apps.CloneSetScaleStrategy{PodsToDelete: []string{"web-abcde"}, MaxUnavailable: new(intstr.FromInt32(2))}
-		}), "placed on 2 clusters by FederationPolicy all; scaleStrategy.podsToDelete is not carried to members yet; set the label " +
-			"apps.kruise.io/specified-delete on the pods in their member; scaleStrategy.maxUnavailable 2 is not divided yet; it holds in each member"},
+			cs.Spec.ScaleStrategy = apps.CloneSetScaleStrategy{PodsToDelete: []string{"web-abcde"},
+				MaxUnavailable: new(intstr.FromInt32(2))}
+		}), "placed on 2 clusters by FederationPolicy all; scaleStrategy.podsToDelete is not carried to members yet; set " +
+			"the label " +
+			"apps.kruise.io/specified-delete on the pods in their member; scaleStrategy.maxUnavailable 2 is not divided yet; " +
+			"it holds in each member"},
 		{"Adaptive", unitedDeployment(func(ud *apps.UnitedDeployment) {
 			ud.Spec.Topology.ScheduleStrategy.Type = apps.AdaptiveUnitedDeploymentScheduleStrategyType
 		}), "placed on 2 clusters by FederationPolicy all"},
@@ -38,13 +41,15 @@ func TestRemarks(t *testing.T) {
 				Type:     apps.AdaptiveUnitedDeploymentScheduleStrategyType,
 				Adaptive: &apps.AdaptiveUnitedDeploymentStrategy{ReserveUnschedulablePods: true},
 			}
-		}), "placed on 2 clusters by FederationPolicy all; scheduleStrategy.adaptive.reserveUnschedulablePods is not carried out on the hub; " +
+		}), "placed on 2 clusters by FederationPolicy all; scheduleStrategy.adaptive.reserveUnschedulablePods is not " +
+			"carried out on the hub; " +
 			"pods that find no node move to other subsets"},
 		{"a number in a template", unitedDeployment(func(ud *apps.UnitedDeployment) {
 			ud.Spec.Template = apps.SubsetTemplate{CloneSetTemplate: &apps.CloneSetTemplateSpec{Spec: apps.CloneSetSpec{
 				Template: apps.NewPodTemplate(podTemplate()), ScaleStrategy: apps.CloneSetScaleStrategy{MaxUnavailable: new(intstr.FromInt32(2))},
 			}}}
-		}), "placed on 2 clusters by FederationPolicy all; template.cloneSetTemplate.spec.scaleStrategy.maxUnavailable 2 is not divided yet; it holds in each member"},
+		}), "placed on 2 clusters by FederationPolicy all; template.cloneSetTemplate.spec.scaleStrategy.maxUnavailable 2 " +
+			"is not divided yet; it holds in each member"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.reason, func(t *testing.T) {
@@ -59,7 +64,8 @@ func TestRemarks(t *testing.T) {
 				t.Fatal(refusal)
 			}
 			w.Replicas = 4
-			d := plan(t, decision.Facts{Workload: w, Members: members("east west"), Policy: topology.PolicyReference{Kind: policy.KindPolicy, Name: "all"}})
+			d := plan(t, decision.Facts{Workload: w, Members: members("east west"),
+				Policy: topology.PolicyReference{Kind: policy.KindPolicy, Name: "all"}})
 			v := (&State{Object: tt.object}).decided(&d)
 			if v.Federated != metav1.ConditionTrue || v.Reason != decision.Placed || v.Stalled || v.Message != tt.want {
 				t.Errorf("verdict %+v", v)
@@ -73,7 +79,8 @@ func TestRemarksFollowWhatIsWrong(t *testing.T) {
 	w.Remarks = []string{"something is not carried out yet"}
 	d := plan(t, decision.Facts{Workload: w, Members: members("east/a")})
 	v := (&State{Object: cloneSet()}).decided(&d)
-	if v.Reason != decision.SubsetUnmatched || v.Federated != metav1.ConditionFalse || !strings.HasSuffix(v.Message, "; something is not carried out yet") {
+	if v.Reason != decision.SubsetUnmatched || v.Federated != metav1.ConditionFalse ||
+		!strings.HasSuffix(v.Message, "; something is not carried out yet") {
 		t.Errorf("verdict %+v", v)
 	}
 }

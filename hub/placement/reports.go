@@ -49,7 +49,8 @@ func foundBy(table kinds.Table, w *work.Work) (decision.Found, bool) {
 // lending; for the sequence all of the workload do.
 func (r *Gatherer) gatherReports(ctx context.Context, s *State) error {
 	works := &work.WorkList{}
-	if err := r.reader.List(ctx, works, client.MatchingFields{store.IndexWorkWorkload: s.key.String()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.reader.List(ctx, works, client.MatchingFields{store.IndexWorkWorkload: s.key.String()},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list Works of %s: %w", s.key.Sentence(), err)
 	}
 	s.reports, s.found, s.written = map[string]capacity.Report{}, map[string]decision.Found{}, map[string]int64{}
@@ -196,8 +197,8 @@ func (s *State) statusValues(members []decision.Member, h *topology.HandOver) ma
 	return out
 }
 
-// valueAt returns the first value that a path leads to: a text as it is, everything else as JSON. The schema admits only
-// paths that can be read.
+// valueAt returns the first value that a path leads to: a text as it is, everything else as JSON. The schema admits
+// only paths that can be read.
 func valueAt(tree any, path string) (string, bool) {
 	reader := jsonpath.New("handOver").AllowMissingKeys(true)
 	if reader.Parse(path) != nil {

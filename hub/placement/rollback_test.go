@@ -46,9 +46,11 @@ func TestRollBack(t *testing.T) {
 	}
 	f := decision.Facts{
 		Workload: read(before), Members: members("east south west"), Object: before,
-		Rollout: topology.Rollout{Strategy: topology.RolloutWaves, OnFailure: topology.RolloutRollback, Waves: []topology.Wave{
-			{Name: "canary", Clusters: topology.WaveClusters{Names: []string{"east"}}, Checks: []topology.WaveCheck{{Name: "never", Expression: "false", Patience: "0s"}}},
-		}},
+		Rollout: topology.Rollout{Strategy: topology.RolloutWaves, OnFailure: topology.RolloutRollback,
+			Waves: []topology.Wave{
+				{Name: "canary", Clusters: topology.WaveClusters{Names: []string{"east"}},
+					Checks: []topology.WaveCheck{{Name: "never", Expression: "false", Patience: "0s"}}},
+			}},
 	}
 	d := plan(t, f)
 	carryOut(&f, &d)
@@ -77,7 +79,8 @@ func TestRollBack(t *testing.T) {
 	}
 	f.Workload, f.RolledBack = read(s.Object.(*apps.CloneSet)), true
 	d = plan(t, f)
-	if got := shares(&d); got != "east:3 south:3 west:3" || d.Spec.Wave == nil || d.Spec.Revision != d.Spec.Wave.From || d.Notes[0].Reason != decision.WaveFailed {
+	if got := shares(&d); got != "east:3 south:3 west:3" || d.Spec.Wave == nil || d.Spec.Revision != d.Spec.Wave.From ||
+		d.Notes[0].Reason != decision.WaveFailed {
 		t.Fatalf("rolled back it is %s, %+v, %+v", got, d.Spec.Wave, d.Notes)
 	}
 	carryOut(&f, &d)
@@ -98,14 +101,16 @@ func TestRollBack(t *testing.T) {
 	}
 
 	tried := failed.DeepCopy()
-	tried.Annotations = map[string]string{topology.AnnotationWave: waves.RetryWord(d.Spec.Revision, d.Spec.RevisionSequence, d.Spec.Wave)}
+	tried.Annotations = map[string]string{topology.AnnotationWave: waves.RetryWord(d.Spec.Revision,
+		d.Spec.RevisionSequence, d.Spec.Wave)}
 	s = &State{Object: tried, Placement: placement}
 	if s.rollBack(kindFor(s.Object)); s.rolledBack {
 		t.Fatal("what is to be tried again is rolled back")
 	}
 	f.Workload, f.RolledBack, f.Word = read(tried), false, tried.Annotations[topology.AnnotationWave]
 	d = plan(t, f)
-	if got := shares(&d); got != "east:3 south:0 west:0" || d.Spec.Wave.Failed != nil || d.Spec.Wave.RolledBack != "" || d.Spec.Wave.Template == nil {
+	if got := shares(&d); got != "east:3 south:0 west:0" || d.Spec.Wave.Failed != nil || d.Spec.Wave.RolledBack != "" ||
+		d.Spec.Wave.Template == nil {
 		t.Fatalf("tried again it is %s, %+v", got, d.Spec.Wave)
 	}
 }
@@ -149,9 +154,11 @@ func TestRollBackUnitedDeployments(t *testing.T) {
 			}
 			f := decision.Facts{
 				Workload: read(before), Members: members("east south west"), Object: before,
-				Rollout: topology.Rollout{Strategy: topology.RolloutWaves, OnFailure: topology.RolloutRollback, Waves: []topology.Wave{
-					{Name: "canary", Clusters: topology.WaveClusters{Names: []string{"east"}}, Checks: []topology.WaveCheck{{Name: "never", Expression: "false", Patience: "0s"}}},
-				}},
+				Rollout: topology.Rollout{Strategy: topology.RolloutWaves, OnFailure: topology.RolloutRollback,
+					Waves: []topology.Wave{
+						{Name: "canary", Clusters: topology.WaveClusters{Names: []string{"east"}},
+							Checks: []topology.WaveCheck{{Name: "never", Expression: "false", Patience: "0s"}}},
+					}},
 			}
 			d := plan(t, f)
 			carryOut(&f, &d)

@@ -28,7 +28,8 @@ func TestSentences(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := sentences(tt.messages); got != tt.want {
-				t.Errorf("%d characters, ends in %q; want %d, ending in %q", len([]rune(got)), last(got), len([]rune(tt.want)), last(tt.want))
+				t.Errorf("%d characters, ends in %q; want %d, ending in %q", len([]rune(got)), last(got), len([]rune(tt.want)),
+					last(tt.want))
 			}
 		})
 	}
@@ -48,12 +49,14 @@ func TestVerdictsFitIntoAStatus(t *testing.T) {
 		words = append(words, fmt.Sprintf("subset-%d:%s-%d=1", i, strings.Repeat("z", 50), i))
 	}
 	w := subsets(widest, strings.Join(words, " "))
-	facts := decision.Facts{Workload: w, Members: members("east/a"), Policy: topology.PolicyReference{Kind: policy.KindPolicy, Name: "all"}}
+	facts := decision.Facts{Workload: w, Members: members("east/a"),
+		Policy: topology.PolicyReference{Kind: policy.KindPolicy, Name: "all"}}
 	verdict := (&State{Object: unitedDeployment()}).decided(new(plan(t, facts)))
 	if verdict.Federated != metav1.ConditionFalse || verdict.Reason != decision.SubsetUnmatched {
 		t.Errorf("verdict %s, %s", verdict.Federated, verdict.Reason)
 	}
-	if n := len(verdict.Message); n > 32768 || !strings.Contains(verdict.Message, `"subset-0"`) || !strings.HasSuffix(verdict.Message, " more") {
+	if n := len(verdict.Message); n > 32768 || !strings.Contains(verdict.Message, `"subset-0"`) ||
+		!strings.HasSuffix(verdict.Message, " more") {
 		t.Errorf("a message of %d bytes that ends in %q", n, last(verdict.Message))
 	}
 }

@@ -50,13 +50,19 @@ func Setup(
 	decisions := builder.TypedControllerManagedBy[wire.Key](mgr).Named("placement").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
 		WatchesRawSource(asker.Source()).
-		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(store.OfPlacement), builder.WithPredicates(placementChanged())).
-		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(store.OfWork), builder.WithPredicates(reportChanged(rules))).
+		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(store.OfPlacement),
+			builder.WithPredicates(placementChanged())).
+		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(store.OfWork),
+			builder.WithPredicates(reportChanged(rules))).
 		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(w.toldSilent), builder.WithPredicates(orderChanged())).
-		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(w.everyWorkload), builder.WithPredicates(memberChanged())).
-		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(w.shortWorkloads), builder.WithPredicates(roomChanged())).
-		Watches(&topology.ClusterFederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(w.everyWorkload), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&topology.FederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsBeside), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(w.everyWorkload),
+			builder.WithPredicates(memberChanged())).
+		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(w.shortWorkloads),
+			builder.WithPredicates(roomChanged())).
+		Watches(&topology.ClusterFederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(w.everyWorkload),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&topology.FederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsBeside),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsIn),
 			builder.WithPredicates(predicate.Or(predicate.LabelChangedPredicate{}, store.DeletionBegan())))
 	if withKarmada {

@@ -12,7 +12,8 @@ import (
 // TestMemberChanged is about which news of a member wake decisions, and that all that a decision knows of one can be
 // compared: the comparison panics for fields that it cannot read, and with it the hub.
 func TestMemberChanged(t *testing.T) {
-	base := &topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}, Spec: topology.MemberClusterSpec{Accepted: true}}
+	base := &topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"},
+		Spec: topology.MemberClusterSpec{Accepted: true}}
 	base.Status.Zones = []topology.Zone{{Name: "a", Nodes: 2}}
 	base.Status.Conditions = []metav1.Condition{{Type: topology.MemberReady, Status: metav1.ConditionTrue}}
 	for _, tt := range []struct {

@@ -33,7 +33,8 @@ func TestEditsAreTakenBack(t *testing.T) {
 		replicas  int32
 		restored  bool
 	}{
-		{"edited before the hub started", edited, 9, false}, {"as the hub wrote it", own, 3, false}, {"edited", edited, 3, true},
+		{"edited before the hub started", edited, 9, false}, {"as the hub wrote it", own, 3, false},
+		{"edited", edited, 3, true},
 		{"edited, still", edited, 3, true}, {"another one of the same name", anew, 9, false}, {"put back", own, 3, false},
 	} {
 		if n, restored := replicas(step.placement); n != step.replicas || restored != step.restored {

@@ -41,7 +41,8 @@ func (w *watches) copiedOrNeeding(rule kinds.Kind) handler.TypedMapFunc[client.O
 	return func(ctx context.Context, o client.Object) []wire.Key {
 		own := wire.KeyFor(rule.GVK.GroupKind(), o)
 		placements := &topology.WorkloadPlacementList{}
-		if err := w.client.List(ctx, placements, client.MatchingFields{store.IndexPlacementDependency: own.String()}, client.UnsafeDisableDeepCopy); err != nil {
+		if err := w.client.List(ctx, placements, client.MatchingFields{store.IndexPlacementDependency: own.String()},
+			client.UnsafeDisableDeepCopy); err != nil {
 			log.FromContext(ctx).Error(err, "list placements with a dependency", "dependency", own.String())
 		}
 		keys := []wire.Key{own}
@@ -76,7 +77,8 @@ func dividedBy(divider *kinds.Divider) handler.TypedMapFunc[client.Object, wire.
 // everyWorkload returns all workloads of federated namespaces, and the cluster-scoped ones that are federated.
 func (w *watches) everyWorkload(ctx context.Context, _ client.Object) []wire.Key {
 	namespaces := &corev1.NamespaceList{}
-	if err := w.client.List(ctx, namespaces, client.MatchingLabels{topology.LabelFederated: "true"}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := w.client.List(ctx, namespaces, client.MatchingLabels{topology.LabelFederated: "true"},
+		client.UnsafeDisableDeepCopy); err != nil {
 		log.FromContext(ctx).Error(err, "list federated namespaces")
 		return nil
 	}

@@ -54,7 +54,8 @@ func TestHappened(t *testing.T) {
 		{wave(3), nil, "one", "", ""},
 		{wave(1), nil, "two", "WavesLeft", "Normal"},
 	} {
-		h := happened(&topology.WorkloadPlacementSpec{Revision: "one", Wave: test.before}, &topology.WorkloadPlacementSpec{Revision: test.revision, Wave: test.after}, "wave 1 of 2")
+		h := happened(&topology.WorkloadPlacementSpec{Revision: "one", Wave: test.before},
+			&topology.WorkloadPlacementSpec{Revision: test.revision, Wave: test.after}, "wave 1 of 2")
 		if h == nil {
 			h = &happening{}
 		}

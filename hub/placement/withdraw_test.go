@@ -29,20 +29,24 @@ func TestAMisspeltWithdrawalRemovesNothing(t *testing.T) {
 		"orphaned": {reason: decision.InvalidWithdraw},
 		"yes":      {reason: decision.InvalidWithdraw},
 	} {
-		set := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web", Annotations: map[string]string{topology.AnnotationWithdraw: value}}}
+		set := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web",
+			Annotations: map[string]string{topology.AnnotationWithdraw: value}}}
 		set.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 		set.Spec.Template.Labels = map[string]string{"app": "web"}
-		s := &State{key: wire.Key{Group: "apps.kruise.io", Kind: apps.CloneSetKind.Kind, Namespace: "shop", Name: "web"}, Object: set, federated: true, Placement: &topology.WorkloadPlacement{}}
+		s := &State{key: wire.Key{Group: "apps.kruise.io", Kind: apps.CloneSetKind.Kind, Namespace: "shop", Name: "web"},
+			Object: set, federated: true, Placement: &topology.WorkloadPlacement{}}
 		s.Placement.Spec.Workload.UID = set.UID
-		s.Policies = []policy.Policy{{Ref: topology.PolicyReference{Kind: "FederationPolicy", Name: "all"}, Spec: topology.FederationPolicySpec{
-			Workloads: []topology.WorkloadSelector{{Kind: apps.CloneSetKind.Kind}},
-		}}}
+		s.Policies = []policy.Policy{{Ref: topology.PolicyReference{Kind: "FederationPolicy", Name: "all"},
+			Spec: topology.FederationPolicySpec{
+				Workloads: []topology.WorkloadSelector{{Kind: apps.CloneSetKind.Kind}},
+			}}}
 		next := Decide(s, kinds.Workloads())
 		if next.Remove != want.remove {
 			t.Errorf("%q: what is placed is removed: %t", value, next.Remove)
 		}
 		if want.reason == "" {
-			if next.Outcome != nil && (next.Outcome.Reason == decision.Withdrawn || next.Outcome.Reason == decision.InvalidWithdraw) {
+			if next.Outcome != nil && (next.Outcome.Reason == decision.Withdrawn ||
+				next.Outcome.Reason == decision.InvalidWithdraw) {
 				t.Errorf("%q: %+v", value, next.Outcome)
 			}
 			continue
@@ -50,7 +54,8 @@ func TestAMisspeltWithdrawalRemovesNothing(t *testing.T) {
 		if next.Outcome == nil || next.Outcome.Reason != want.reason || next.Spec != nil {
 			t.Errorf("%q: %+v, want %s", value, next.Outcome, want.reason)
 		}
-		if want.reason == decision.InvalidWithdraw && (!next.Outcome.Stalled || !strings.Contains(next.Outcome.Message, `"`+value+`"`)) {
+		if want.reason == decision.InvalidWithdraw && (!next.Outcome.Stalled ||
+			!strings.Contains(next.Outcome.Message, `"`+value+`"`)) {
 			t.Errorf("%q: %+v", value, next.Outcome)
 		}
 	}

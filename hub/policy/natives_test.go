@@ -14,7 +14,8 @@ import (
 // TestNatives holds who is said to run Kubernetes' own workloads, by the table of what is placed.
 func TestNatives(t *testing.T) {
 	spec := &topology.FederationPolicySpec{Workloads: []topology.WorkloadSelector{
-		{APIVersion: "apps/v1", Kind: "Deployment"}, {APIVersion: "apps/v1beta2", Kind: "StatefulSet"}, {APIVersion: "batch/v1", Kind: "CronJob"},
+		{APIVersion: "apps/v1", Kind: "Deployment"}, {APIVersion: "apps/v1beta2", Kind: "StatefulSet"},
+		{APIVersion: "batch/v1", Kind: "CronJob"},
 		{APIVersion: "apps/v1", Kind: "Job"}, {APIVersion: "apps.kruise.io/v1beta1", Kind: "DaemonSet"},
 	}}
 	here, away := kinds.All(kinds.HubRunsBuiltIns), kinds.All(kinds.MembersRunBuiltIns)
@@ -37,7 +38,8 @@ func TestNatives(t *testing.T) {
 	if says := kinds.Names(here); strings.Contains(says, "Deployment (apps/v1)") {
 		t.Error(says)
 	}
-	if says := kinds.Names(away); !strings.Contains(says, "Deployment (apps/v1)") || !strings.Contains(says, "CronJob (batch/v1)") {
+	if says := kinds.Names(away); !strings.Contains(says, "Deployment (apps/v1)") ||
+		!strings.Contains(says, "CronJob (batch/v1)") {
 		t.Error(says)
 	}
 	for _, tc := range []struct {

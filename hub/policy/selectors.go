@@ -15,7 +15,8 @@ func Unreadable(spec *topology.FederationPolicySpec) string {
 		return text
 	}
 	for i := range spec.Rollout.Waves {
-		if text := wrongSelector(fmt.Sprintf("spec.rollout.waves[%d].clusters.selector", i), spec.Rollout.Waves[i].Clusters.Selector); text != "" {
+		if text := wrongSelector(fmt.Sprintf("spec.rollout.waves[%d].clusters.selector", i),
+			spec.Rollout.Waves[i].Clusters.Selector); text != "" {
 			return text
 		}
 	}

@@ -26,11 +26,16 @@ import (
 func Setup(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, watching *store.Watching) error {
 	w := &watches{client: mgr.GetClient()}
 	policies := builder.TypedControllerManagedBy[Key](mgr).Named("policy").
-		Watches(&topology.FederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(policyKey(KindPolicy)), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&topology.ClusterFederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(policyKey(KindClusterPolicy)), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(w.policiesBeside), builder.WithPredicates(policyOfPlacementChanged())).
-		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(w.everyPolicy), builder.WithPredicates(placesChanged())).
-		Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(w.policiesIn), builder.WithPredicates(predicate.LabelChangedPredicate{}))
+		Watches(&topology.FederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(policyKey(KindPolicy)),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&topology.ClusterFederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(policyKey(KindClusterPolicy)),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(w.policiesBeside),
+			builder.WithPredicates(policyOfPlacementChanged())).
+		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(w.everyPolicy),
+			builder.WithPredicates(placesChanged())).
+		Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(w.policiesIn),
+			builder.WithPredicates(predicate.LabelChangedPredicate{}))
 	if err := policies.Complete(NewReconciler(mgr.GetClient(), clk, watching, rules)); err != nil {
 		return fmt.Errorf("set up controller policy: %w", err)
 	}

@@ -124,10 +124,16 @@ func emptyPolicy(key Key) (client.Object, func() Policy, func() *topology.Federa
 	ref := topology.PolicyReference{Kind: key.Kind, Name: key.Name}
 	if key.Kind == KindPolicy {
 		p := &topology.FederationPolicy{}
-		return p, func() Policy { return Policy{ref, p.CreationTimestamp.Time, p.Spec} }, func() *topology.FederationPolicyStatus { return &p.Status }
+		return p, func() Policy { return Policy{ref, p.CreationTimestamp.Time, p.Spec} },
+			func() *topology.FederationPolicyStatus {
+				return &p.Status
+			}
 	}
 	p := &topology.ClusterFederationPolicy{}
-	return p, func() Policy { return Policy{ref, p.CreationTimestamp.Time, p.Spec} }, func() *topology.FederationPolicyStatus { return &p.Status }
+	return p, func() Policy { return Policy{ref, p.CreationTimestamp.Time, p.Spec} },
+		func() *topology.FederationPolicyStatus {
+			return &p.Status
+		}
 }
 
 // watchNamed starts the watches of the copied kinds that the policy names, and returns those that the API server does
@@ -358,7 +364,8 @@ func (f *facts) status(
 	case f.secrets:
 		condition.Reason = topology.PolicySecretsNotCarried
 		condition.Message = fmt.Sprintf(
-			"%s %s selects Secrets, and they stay on the hub; set spec.dependencies.secrets: Carry to let them go to members, or take Secret out of spec.workloads",
+			"%s %s selects Secrets, and they stay on the hub; set spec.dependencies.secrets: Carry to let them go to members, "+
+				"or take Secret out of spec.workloads",
 			f.key.Kind,
 			f.key.Name,
 		)
@@ -372,7 +379,8 @@ func (f *facts) status(
 	case len(f.missing) > 0:
 		condition.Reason = topology.PolicyKindNotServed
 		condition.Message = fmt.Sprintf(
-			"%s %s names %s, which the hub's API server does not serve, so nothing of it goes to members; install its definition on the hub",
+			"%s %s names %s, which the hub's API server does not serve, so nothing of it goes to members; install its "+
+				"definition on the hub",
 			f.key.Kind,
 			f.key.Name,
 			strings.Join(f.missing, ", "),

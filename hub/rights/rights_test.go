@@ -17,7 +17,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 // TestRights holds the rights as they are reviewed: each change of them shows in testdata. None of them has a *.
 func TestRights(t *testing.T) {
-	for name, rules := range map[string][]rbacv1.PolicyRule{"hub": Rules(), "hub-namespace": NamespaceRules(), "hub-karmada": KarmadaRules(), "hub-clusterprofiles": ClusterProfileRules(), "hub-workloads": WorkloadRules()} {
+	for name, rules := range map[string][]rbacv1.PolicyRule{"hub": Rules(), "hub-namespace": NamespaceRules(),
+		"hub-karmada": KarmadaRules(), "hub-clusterprofiles": ClusterProfileRules(), "hub-workloads": WorkloadRules()} {
 		t.Run(name, func(t *testing.T) {
 			got, err := yaml.Marshal(rules)
 			if err != nil {

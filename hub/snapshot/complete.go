@@ -83,7 +83,8 @@ func (s *Snapshot) Complete() ([]string, error) {
 				notes,
 				fmt.Sprintf("MemberCluster %s has no conditions of a hub; it is taken as accepted and Ready", member.Name),
 			)
-			for _, c := range []struct{ kind, reason string }{{topology.MemberAccepted, topology.ReasonAccepted}, {topology.MemberReady, topology.ReasonLeaseFresh}} {
+			for _, c := range []struct{ kind, reason string }{{topology.MemberAccepted, topology.ReasonAccepted},
+				{topology.MemberReady, topology.ReasonLeaseFresh}} {
 				member.Status.Conditions = append(
 					member.Status.Conditions,
 					metav1.Condition{Type: c.kind, Status: metav1.ConditionTrue, Reason: c.reason},

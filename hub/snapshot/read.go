@@ -259,7 +259,8 @@ func (r *Reader) native(name string, gvk schema.GroupVersionKind) string {
 		)
 	}
 	return fmt.Sprintf(
-		"%s is left out: the hub's own cluster runs a %s of %s, and nothing of it goes to members; docs/errors.md#runsonhub says what to do",
+		"%s is left out: the hub's own cluster runs a %s of %s, and nothing of it goes to members; "+
+			"docs/errors.md#runsonhub says what to do",
 		name,
 		gvk.Kind,
 		gvk.GroupVersion(),

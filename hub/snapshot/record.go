@@ -26,7 +26,8 @@ import (
 // lists returns an empty list of each kind that decisions depend on.
 func lists() []client.ObjectList {
 	all := []client.ObjectList{
-		&corev1.NamespaceList{}, &topology.MemberClusterList{}, &topology.FederationPolicyList{}, &topology.ClusterFederationPolicyList{},
+		&corev1.NamespaceList{}, &topology.MemberClusterList{}, &topology.FederationPolicyList{},
+		&topology.ClusterFederationPolicyList{},
 		&topology.WorkloadPlacementList{}, &work.WorkList{}, &apps.WorkloadSpreadList{},
 	}
 	for _, rule := range kinds.All(kinds.HubRunsBuiltIns) {
@@ -73,7 +74,8 @@ func Record(ctx context.Context, from client.Reader, scheme *runtime.Scheme, nam
 		err = from.List(ctx, list, options...)
 		if _, copies := list.(*metav1.PartialObjectMetadataList); copies &&
 			(apierrors.IsForbidden(err) || meta.IsNoMatchError(err)) {
-			continue // who may not see Secrets records what they may see; a hub without the definition of ServiceExports has none
+			// who may not see Secrets records what they may see; a hub without the definition of ServiceExports has none
+			continue
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read %s of the hub: %w", gvk.Kind, err)

@@ -49,7 +49,8 @@ func read(t *testing.T, text string) *snapshot.Snapshot {
 func workOf(cluster, name string, labels map[string]string) *work.Work {
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: name}
 	return &work.Work{ObjectMeta: metav1.ObjectMeta{
-		Namespace: wire.MemberNamespace(cluster), Name: key.Work(cluster).Name, Labels: labels, Annotations: map[string]string{topology.AnnotationWorkload: key.String()},
+		Namespace: wire.MemberNamespace(cluster), Name: key.Work(cluster).Name, Labels: labels,
+		Annotations: map[string]string{topology.AnnotationWorkload: key.String()},
 	}}
 }
 
@@ -59,7 +60,8 @@ func TestReadsAsACache(t *testing.T) {
 	must(t, err)
 	s := snapshot.New(scheme)
 	must(t, store.Index(t.Context(), s))
-	must(t, s.Put(workOf("west", "web", nil), workOf("east", "web", map[string]string{"a": "b"}), workOf("east", "api", nil)))
+	must(t, s.Put(workOf("west", "web", nil), workOf("east", "web", map[string]string{"a": "b"}),
+		workOf("east", "api", nil)))
 	names := func(opts ...client.ListOption) string {
 		list := &work.WorkList{}
 		must(t, s.List(t.Context(), list, opts...))
@@ -69,7 +71,8 @@ func TestReadsAsACache(t *testing.T) {
 		}
 		return strings.Join(all, " ")
 	}
-	const eastAPI, eastWeb, westWeb = "karmada-es-east/shop.api.cloneset", "karmada-es-east/shop.web.cloneset", "karmada-es-west/shop.web.cloneset"
+	const eastAPI, eastWeb, westWeb = "karmada-es-east/shop.api.cloneset", "karmada-es-east/shop.web.cloneset",
+		"karmada-es-west/shop.web.cloneset"
 	for _, tt := range []struct {
 		what, got, want string
 	}{
@@ -77,14 +80,16 @@ func TestReadsAsACache(t *testing.T) {
 		{"a namespace", names(client.InNamespace("karmada-es-west")), westWeb},
 		{"labels", names(client.MatchingLabels{"a": "b"}), eastWeb},
 		{"an index", names(client.MatchingFields{store.IndexWorkWorkload: "CloneSet/shop/web"}), eastWeb + " " + westWeb},
-		{"an index and a namespace", names(client.MatchingFields{store.IndexWorkWorkload: "CloneSet/shop/web"}, client.InNamespace("karmada-es-east"), client.UnsafeDisableDeepCopy), eastWeb},
+		{"an index and a namespace", names(client.MatchingFields{store.IndexWorkWorkload: "CloneSet/shop/web"},
+			client.InNamespace("karmada-es-east"), client.UnsafeDisableDeepCopy), eastWeb},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.what, tt.got, tt.want)
 		}
 	}
 	must(t, s.Put(workOf("north", "web", nil)))
-	if got := names(client.MatchingFields{store.IndexWorkWorkload: "CloneSet/shop/web"}); !strings.Contains(got, "karmada-es-north") {
+	if got := names(client.MatchingFields{store.IndexWorkWorkload: "CloneSet/shop/web"}); !strings.Contains(got,
+		"karmada-es-north") {
 		t.Errorf("the index has not seen a new object: %s", got)
 	}
 	if err := s.List(t.Context(), &work.WorkList{}, client.MatchingFields{"nothing": "x"}); err == nil {
@@ -156,7 +161,8 @@ spec: {replicas: 5, selector: {matchLabels: {app: x}}, template: {metadata: {lab
 	web, fresh := &apps.CloneSet{}, &apps.CloneSet{}
 	must(t, s.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web"}, web))
 	must(t, s.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "new"}, fresh))
-	if web.UID != "u" || web.Generation != 5 || *web.Spec.Replicas != 5 || web.Labels["app"] != "new" || web.Annotations["of"] != "others" || web.Status.ReadyReplicas != 2 {
+	if web.UID != "u" || web.Generation != 5 || *web.Spec.Replicas != 5 || web.Labels["app"] != "new" ||
+		web.Annotations["of"] != "others" || web.Status.ReadyReplicas != 2 {
 		t.Errorf("after an apply: %+v", web)
 	}
 	if !fresh.CreationTimestamp.Time.Equal(now) {

@@ -36,13 +36,16 @@ func TestFindPlacement(t *testing.T) {
 		{"a new one", native, nil, false, "statefulset.apps-db"},
 		{"a new one of the suite", kruise, nil, false, "statefulset-db"},
 		{"one of an earlier hub", native, []client.Object{placementOf("statefulset-db", "apps/v1")}, true, "statefulset-db"},
-		{"the other group has the name", kruise, []client.Object{placementOf("statefulset-db", "apps/v1")}, false, "statefulset.apps.kruise.io-db"},
+		{"the other group has the name", kruise, []client.Object{placementOf("statefulset-db", "apps/v1")}, false,
+			"statefulset.apps.kruise.io-db"},
 		{
 			"both side by side", kruise,
-			[]client.Object{placementOf("statefulset-db", "apps/v1"), placementOf("statefulset.apps.kruise.io-db", "apps.kruise.io/v1beta1")},
+			[]client.Object{placementOf("statefulset-db", "apps/v1"),
+				placementOf("statefulset.apps.kruise.io-db", "apps.kruise.io/v1beta1")},
 			true, "statefulset.apps.kruise.io-db",
 		},
-		{"both of this hub", native, []client.Object{placementOf("statefulset-db", "apps.kruise.io/v1beta1"), placementOf("statefulset.apps-db", "apps/v1")}, true, "statefulset.apps-db"},
+		{"both of this hub", native, []client.Object{placementOf("statefulset-db", "apps.kruise.io/v1beta1"),
+			placementOf("statefulset.apps-db", "apps/v1")}, true, "statefulset.apps-db"},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			p, name, err := FindPlacement(t.Context(), fake.NewClientBuilder().WithScheme(schemeFor(t)).WithObjects(test.stored...).Build(), test.key)
@@ -61,7 +64,8 @@ func TestFindPlacementThatSomebodyEdited(t *testing.T) {
 	p := placementOf("statefulset-db", "apps.kruise.io/v1beta1")
 	p.Annotations = map[string]string{topology.AnnotationDecision: wire.DigestOf(&p.Spec)}
 	p.Spec.Workload.APIVersion = "apps/v1"
-	found, _, err := FindPlacement(t.Context(), fake.NewClientBuilder().WithScheme(schemeFor(t)).WithObjects(p).Build(), key("apps.kruise.io", "StatefulSet"))
+	found, _, err := FindPlacement(t.Context(), fake.NewClientBuilder().WithScheme(schemeFor(t)).WithObjects(p).Build(),
+		key("apps.kruise.io", "StatefulSet"))
 	if err != nil || found == nil {
 		t.Errorf("found %v, %v", found, err)
 	}
@@ -71,7 +75,8 @@ func TestFindPlacementThatSomebodyEdited(t *testing.T) {
 func TestSetNames(t *testing.T) {
 	workOf := func(k wire.Key, name string, more map[string]string) *work.Work {
 		w := &work.Work{ObjectMeta: metav1.ObjectMeta{
-			Namespace: wire.MemberNamespace("east"), Name: name, Annotations: map[string]string{topology.AnnotationWorkload: k.String()},
+			Namespace: wire.MemberNamespace("east"), Name: name,
+			Annotations: map[string]string{topology.AnnotationWorkload: k.String()},
 		}}
 		for name, value := range more {
 			w.Annotations[name] = value
@@ -89,13 +94,15 @@ func TestSetNames(t *testing.T) {
 		name string
 	}{
 		{"a new one", native, nil, nil, workOf(native, "shop.db.statefulset.apps", nil), "shop.db.statefulset.apps"},
-		{"one of an earlier hub", native, []*work.Work{workOf(native, "shop.db.statefulset", nil)}, nil, workOf(native, "shop.db.statefulset.apps", nil), "shop.db.statefulset"},
+		{"one of an earlier hub", native, []*work.Work{workOf(native, "shop.db.statefulset", nil)}, nil,
+			workOf(native, "shop.db.statefulset.apps", nil), "shop.db.statefulset"},
 		{
 			"the name is taken", kruise, nil, []*work.Work{workOf(native, "shop.db.statefulset", nil)},
 			workOf(kruise, "shop.db.statefulset", nil), "shop.db.statefulset.apps.kruise.io",
 		},
 		{
-			"the Job of a check has its own name", kruise, []*work.Work{workOf(kruise, "shop.db.statefulset", nil), workOf(kruise, "shop.db-smoke.job", check)}, nil,
+			"the Job of a check has its own name", kruise, []*work.Work{workOf(kruise, "shop.db.statefulset", nil),
+				workOf(kruise, "shop.db-smoke.job", check)}, nil,
 			workOf(kruise, "shop.db-smoke.job.batch", check), "shop.db-smoke.job",
 		},
 	} {

@@ -60,7 +60,8 @@ func (c Change) root() trace.SpanContext {
 
 func (c Change) attributes() []attribute.KeyValue {
 	return []attribute.KeyValue{
-		attribute.String("flotilla.kind", c.Key.Kind), attribute.String("k8s.namespace.name", c.Key.Namespace), attribute.String("flotilla.name", c.Key.Name),
+		attribute.String("flotilla.kind", c.Key.Kind), attribute.String("k8s.namespace.name", c.Key.Namespace),
+		attribute.String("flotilla.name", c.Key.Name),
 		attribute.Int64("flotilla.generation", c.Generation),
 	}
 }

@@ -17,7 +17,8 @@ import (
 )
 
 func change(uid string, generation int64) tracing.Change {
-	c := tracing.Change{Key: wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "api"}, Generation: generation}
+	c := tracing.Change{Key: wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "api"},
+		Generation: generation}
 	c.UID = types.UID(uid)
 	return c
 }
@@ -36,7 +37,8 @@ func TestOneChangeIsOneTrace(t *testing.T) {
 			parent := tracing.Traceparent(ctx)
 			end(errors.New("refused"))
 			delivered := kept.GetSpans()[len(kept.GetSpans())-1]
-			if want := "00-" + delivered.SpanContext.TraceID().String() + "-" + delivered.SpanContext.SpanID().String() + "-01"; parent != want {
+			if want := "00-" + delivered.SpanContext.TraceID().String() + "-" + delivered.SpanContext.SpanID().String() +
+				"-01"; parent != want {
 				t.Errorf("traceparent %s, want %s", parent, want)
 			}
 			if delivered.Status.Code != codes.Error || delivered.Status.Description != "refused" {
@@ -55,7 +57,8 @@ func TestOneChangeIsOneTrace(t *testing.T) {
 			t.Errorf("the first span is %+v", first)
 		}
 		for _, s := range of[:4] {
-			if s.SpanContext.TraceID() != first.SpanContext.TraceID() || s.Parent.SpanID() != first.SpanContext.SpanID() || s.SpanContext.SpanID() == first.SpanContext.SpanID() {
+			if s.SpanContext.TraceID() != first.SpanContext.TraceID() || s.Parent.SpanID() != first.SpanContext.SpanID() ||
+				s.SpanContext.SpanID() == first.SpanContext.SpanID() {
 				t.Errorf("%s is no part of the change: %s", s.Name, s.SpanContext.TraceID())
 			}
 		}

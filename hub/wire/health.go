@@ -16,7 +16,8 @@ func HealthOf(members []topology.MemberCluster) []failover.Member {
 		m := &members[i]
 		ready := meta.FindStatusCondition(m.Status.Conditions, topology.MemberReady)
 		if m.DeletionTimestamp != nil || !meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberAccepted) ||
-			ready == nil || ready.Status != metav1.ConditionTrue && ready.Reason != topology.ReasonLeaseExpired && ready.Reason != topology.ReasonNotReadyInKarmada {
+			ready == nil || ready.Status != metav1.ConditionTrue && ready.Reason != topology.ReasonLeaseExpired &&
+			ready.Reason != topology.ReasonNotReadyInKarmada {
 			continue
 		}
 		health := failover.Member{

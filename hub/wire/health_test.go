@@ -23,13 +23,16 @@ func TestHealthTellsOfBeingHeld(t *testing.T) {
 		m := topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "west"}}
 		m.Status.Conditions = []metav1.Condition{
 			{Type: topology.MemberAccepted, Status: metav1.ConditionTrue},
-			{Type: topology.MemberReady, Status: metav1.ConditionFalse, Reason: topology.ReasonLeaseExpired, LastTransitionTime: since},
+			{Type: topology.MemberReady, Status: metav1.ConditionFalse, Reason: topology.ReasonLeaseExpired,
+				LastTransitionTime: since},
 		}
 		if tc.status != "" {
-			m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: topology.MemberFailoverHeld, Status: tc.status, LastTransitionTime: released})
+			m.Status.Conditions = append(m.Status.Conditions,
+				metav1.Condition{Type: topology.MemberFailoverHeld, Status: tc.status, LastTransitionTime: released})
 		}
 		health := HealthOf([]topology.MemberCluster{m})
-		if len(health) != 1 || health[0].Held != tc.held || !health[0].Released.Equal(tc.released) || !health[0].Since.Equal(since.Time) {
+		if len(health) != 1 || health[0].Held != tc.held || !health[0].Released.Equal(tc.released) ||
+			!health[0].Since.Equal(since.Time) {
 			t.Errorf("%q: %+v", tc.status, health)
 		}
 	}

@@ -21,10 +21,12 @@ func TestNames(t *testing.T) {
 	}
 	long := Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: strings.Repeat("a", 250)}
 	other := Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: strings.Repeat("a", 249) + "b"}
-	if name := long.Work("east").Name; len(name) != MaxName || name == other.Work("east").Name || name != long.Work("west").Name {
+	if name := long.Work("east").Name; len(name) != MaxName || name == other.Work("east").Name ||
+		name != long.Work("west").Name {
 		t.Errorf("a long name is cut to %q", name)
 	}
-	if name := long.Placement().Name; len(name) != MaxName || name == other.Placement().Name || !strings.HasPrefix(name, "cloneset-aaa") {
+	if name := long.Placement().Name; len(name) != MaxName || name == other.Placement().Name ||
+		!strings.HasPrefix(name, "cloneset-aaa") {
 		t.Errorf("the placement of a long name is called %q", name)
 	}
 	if name, ok := MemberOf("karmada-es-east"); !ok || name != "east" {

@@ -15,7 +15,8 @@ func TestLetGoNote(t *testing.T) {
 		users string
 		want  any
 	}{
-		"the user's strategy":        {`{"rollingUpdate":{"maxUnavailable":"20%"}}`, `{"users":{"rollingUpdate":{"maxUnavailable":"20%"}},"lent":{"rollingUpdate":{"maxUnavailable":1,"paused":true}}}`},
+		"the user's strategy": {`{"rollingUpdate":{"maxUnavailable":"20%"}}`,
+			`{"users":{"rollingUpdate":{"maxUnavailable":"20%"}},"lent":{"rollingUpdate":{"maxUnavailable":1,"paused":true}}}`},
 		"the user wrote none":        {`{}`, `{"users":{},"lent":{"rollingUpdate":{"maxUnavailable":1,"paused":true}}}`},
 		"a hub that does not tell":   {"", nil},
 		"something that is not JSON": {"{", nil},

@@ -29,8 +29,10 @@ func TestAllowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kruise, apps := schema.GroupVersion{Group: "apps.kruise.io", Version: "v1beta1"}, schema.GroupVersion{Group: "apps", Version: "v1"}
-	core, batch, rbac := schema.GroupVersion{Version: "v1"}, schema.GroupVersion{Group: "batch", Version: "v1"}, schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
+	kruise, apps := schema.GroupVersion{Group: "apps.kruise.io", Version: "v1beta1"},
+		schema.GroupVersion{Group: "apps", Version: "v1"}
+	core, batch, rbac := schema.GroupVersion{Version: "v1"}, schema.GroupVersion{Group: "batch", Version: "v1"},
+		schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
 	for _, tc := range []struct {
 		allowed Allowed
 		kind    schema.GroupVersionKind
@@ -53,7 +55,8 @@ func TestAllowed(t *testing.T) {
 		{here, core.WithKind("ConfigMap"), []string{"ConfigMap", "--allow-kinds"}},
 		{there, kruise.WithKind("CloneSet"), []string{"CloneSet x/y", `namespace "x"`, "shop, team-*", "--allow-namespaces"}},
 	} {
-		why := tc.allowed.refuses(&Order{Ref: objects.Ref{GroupVersionKind: tc.kind, NamespacedName: types.NamespacedName{Namespace: "x", Name: "y"}}})
+		why := tc.allowed.refuses(&Order{Ref: objects.Ref{GroupVersionKind: tc.kind,
+			NamespacedName: types.NamespacedName{Namespace: "x", Name: "y"}}})
 		if (why == "") != (len(tc.says) == 0) {
 			t.Errorf("%s: %q", tc.kind, why)
 		}
@@ -63,7 +66,8 @@ func TestAllowed(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Allow([]string{"CloneSet", "Pod"}, nil); err == nil || !strings.Contains(err.Error(), `"Pod"`) || !strings.Contains(err.Error(), "WorkloadSpread") {
+	if _, err := Allow([]string{"CloneSet", "Pod"}, nil); err == nil || !strings.Contains(err.Error(), `"Pod"`) ||
+		!strings.Contains(err.Error(), "WorkloadSpread") {
 		t.Errorf("%v", err)
 	}
 }
@@ -100,7 +104,8 @@ func TestAllowedNamespaces(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{"", "Shop", "a*b", "-x", "team-**", "shop/web", strings.Repeat("x", 64)} {
-		if _, err := Allow(Carried(), []string{wrong}); err == nil || !strings.Contains(err.Error(), `"`+wrong+`"`) || !strings.Contains(err.Error(), "team-*") {
+		if _, err := Allow(Carried(), []string{wrong}); err == nil || !strings.Contains(err.Error(), `"`+wrong+`"`) ||
+			!strings.Contains(err.Error(), "team-*") {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}

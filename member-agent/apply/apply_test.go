@@ -18,8 +18,9 @@ const manifest = `{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","meta
 
 func order(sequence, manifest string) *work.Work {
 	return &work.Work{
-		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{topology.AnnotationHubID: "hub", topology.AnnotationSequence: sequence}},
-		Spec:       work.WorkSpec{Workload: work.WorkloadTemplate{Manifests: []work.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte(manifest)}}}}},
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{topology.AnnotationHubID: "hub",
+			topology.AnnotationSequence: sequence}},
+		Spec: work.WorkSpec{Workload: work.WorkloadTemplate{Manifests: []work.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte(manifest)}}}}},
 	}
 }
 
@@ -32,7 +33,8 @@ func TestParseOrder(t *testing.T) {
 		t.Errorf("the order is for %s", got)
 	}
 	if Owner(o.Desired) != "hub" || CarriedOut(o.Desired) != 7 || o.Desired.GetLabels()["app"] != "web" {
-		t.Errorf("labels %v, annotations %v: want the user's and our marks", o.Desired.GetLabels(), o.Desired.GetAnnotations())
+		t.Errorf("labels %v, annotations %v: want the user's and our marks", o.Desired.GetLabels(),
+			o.Desired.GetAnnotations())
 	}
 	if _, ok := o.Desired.Object["status"]; ok || o.Desired.GetUID() != "" {
 		t.Error("status and uid of the hub's object are not for the member")
@@ -113,7 +115,8 @@ func TestDecide(t *testing.T) {
 		return func(u *unstructured.Unstructured) { u.SetGeneration(generation); u.SetResourceVersion(version) }
 	}
 	going := func(u *unstructured.Unstructured) { u.SetDeletionTimestamp(&metav1.Time{Time: now}) }
-	done := Memory{Applied: true, Hash: o.Hash, UID: "u1", Generation: 2, Version: "20", At: now.Add(-time.Minute), Seen: true}
+	done := Memory{Applied: true, Hash: o.Hash, UID: "u1", Generation: 2, Version: "20", At: now.Add(-time.Minute),
+		Seen: true}
 	with := func(change func(*Memory)) Memory { m := done; change(&m); return m }
 
 	cases := []struct {
@@ -130,32 +133,40 @@ func TestDecide(t *testing.T) {
 		{"someone removed our label", Facts{Live: live(at(2, "30"), label("app", "")), Memory: done}, Update},
 		{"someone added a label", Facts{Live: live(at(2, "30"), label("extra", "x")), Memory: done}, Nothing},
 		{"the cache lags behind our write", Facts{Live: live(at(1, "10"), label("app", "x")), Memory: done}, Nothing},
-		{"it was made anew by someone", Facts{Live: live(func(u *unstructured.Unstructured) { u.SetUID("u2") }, at(2, "30")), Memory: done}, Update},
+		{"it was made anew by someone", Facts{Live: live(func(u *unstructured.Unstructured) { u.SetUID("u2") }, at(2, "30")),
+			Memory: done}, Update},
 		{"it was deleted", Facts{Memory: done}, Create},
-		{"we wrote it and the cache has not shown it", Facts{Memory: with(func(m *Memory) { m.Seen, m.At = false, now })}, Wait},
+		{"we wrote it and the cache has not shown it", Facts{Memory: with(func(m *Memory) { m.Seen, m.At = false, now })},
+			Wait},
 		{"the cache had its time to show it", Facts{Memory: with(func(m *Memory) { m.Seen = false })}, Create},
-		{"a kind without generations, unchanged", Facts{Live: live(at(0, "20")), Memory: with(func(m *Memory) { m.Generation = 0 })}, Nothing},
-		{"a kind without generations, changed", Facts{Live: live(at(0, "21")), Memory: with(func(m *Memory) { m.Generation = 0 })}, Update},
+		{"a kind without generations, unchanged", Facts{Live: live(at(0, "20")),
+			Memory: with(func(m *Memory) { m.Generation = 0 })}, Nothing},
+		{"a kind without generations, changed", Facts{Live: live(at(0, "21")),
+			Memory: with(func(m *Memory) { m.Generation = 0 })}, Update},
 		{"a new order", Facts{Live: live(), Memory: with(func(m *Memory) { m.Hash = 1 })}, Update},
 		{"an older order than the one that stands", Facts{Live: live(sequence("6"))}, Outdated},
 		{"a newer order", Facts{Live: live(sequence("4"))}, Update},
 		{"no mark", Facts{Live: live(label(topology.LabelHub, ""))}, Conflict},
 		{"another hub's mark", Facts{Live: live(label(topology.LabelHub, "other"))}, Conflict},
-		{"an older sequence of another hub is a conflict all the same", Facts{Live: live(label(topology.LabelHub, "other"), sequence("9"))}, Conflict},
+		{"an older sequence of another hub is a conflict all the same",
+			Facts{Live: live(label(topology.LabelHub, "other"), sequence("9"))}, Conflict},
 		{"a claim that stands", Facts{Order: claim, Live: live()}, Keep},
 		{"a claim that someone else made", Facts{Order: claim, Live: live(label(topology.LabelHub, ""))}, Keep},
 		{"a claim that is missing", Facts{Order: claim}, Create},
 		{"a claim whose Work goes", Facts{Order: claim, Deleting: true, Live: live()}, Release},
-		{"a claim of someone else whose Work goes", Facts{Order: claim, Deleting: true, Live: live(label(topology.LabelHub, ""))}, Finish},
+		{"a claim of someone else whose Work goes", Facts{Order: claim, Deleting: true,
+			Live: live(label(topology.LabelHub, ""))}, Finish},
 		{"someone deletes it, a finalizer holds it", Facts{Live: live(going)}, Nothing},
-		{"it was refused a moment ago", Facts{Live: live(), Memory: Memory{Refused: o.Hash, RetryAt: now.Add(time.Second)}}, Wait},
+		{"it was refused a moment ago", Facts{Live: live(), Memory: Memory{Refused: o.Hash, RetryAt: now.Add(time.Second)}},
+			Wait},
 		{"it was refused long ago", Facts{Live: live(), Memory: Memory{Refused: o.Hash, RetryAt: now}}, Update},
 		{"another order was refused", Facts{Live: live(), Memory: Memory{Refused: 1, RetryAt: now.Add(time.Second)}}, Update},
 		{"suspended", Facts{Suspended: true}, Nothing},
 		{"suspended and changed", Facts{Suspended: true, Live: live(at(3, "30")), Memory: done}, Nothing},
 		{"deleted on the hub", Facts{Deleting: true, Live: live(), Memory: done}, Delete},
 		{"deleted on the hub while suspended", Facts{Deleting: true, Suspended: true, Live: live()}, Delete},
-		{"deleted on the hub, refused before", Facts{Deleting: true, Live: live(), Memory: Memory{Refused: o.Hash, RetryAt: now.Add(time.Hour)}}, Delete},
+		{"deleted on the hub, refused before", Facts{Deleting: true, Live: live(),
+			Memory: Memory{Refused: o.Hash, RetryAt: now.Add(time.Hour)}}, Delete},
 		{"deleted on the hub, on its way out", Facts{Deleting: true, Live: live(going)}, Nothing},
 		{"deleted on the hub, gone", Facts{Deleting: true, Memory: done}, Finish},
 		{"deleted on the hub, not ours", Facts{Deleting: true, Live: live(label(topology.LabelHub, ""))}, Finish},
@@ -245,7 +256,8 @@ func TestDecideAdoption(t *testing.T) {
 			if got := Decide(Facts{Order: o, Live: tc.live, Deleting: tc.deleting}); got.Action != tc.want {
 				t.Errorf("action is %s, want %s", got.Action, tc.want)
 			}
-			if got := Decide(Facts{Order: o, Live: tc.live, Ordered: true}); tc.adopt == "4" && Owner(tc.live) == "hub" && got.Action != Update {
+			if got := Decide(Facts{Order: o, Live: tc.live, Ordered: true}); tc.adopt == "4" && Owner(tc.live) == "hub" &&
+				got.Action != Update {
 				t.Errorf("with an order before, action is %s, want %s", got.Action, Update)
 			}
 		})

@@ -65,7 +65,8 @@ func TestContestNamesTheWriterOnce(t *testing.T) {
 
 func TestForeignContentIsOfAnotherGeneration(t *testing.T) {
 	g := NewGenerations()
-	ref := objects.Ref{GroupVersionKind: apps.CloneSetKind, NamespacedName: types.NamespacedName{Namespace: "shop", Name: "web"}}
+	ref := objects.Ref{GroupVersionKind: apps.CloneSetKind,
+		NamespacedName: types.NamespacedName{Namespace: "shop", Name: "web"}}
 	at := func(uid types.UID, generation int64) client.Object {
 		u := &unstructured.Unstructured{}
 		u.SetNamespace("shop")

@@ -56,25 +56,28 @@ func newAttempts(t *testing.T, manifest string) *attempts {
 			t.Fatal(err)
 		}
 	}
-	member := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().Build(), interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
-			object.SetUID("u")
-			object.SetGeneration(1)
-			return c.Create(ctx, object, options...)
-		},
-		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
-			if a.patch != nil {
-				if err := a.patch(object); err != nil {
-					return err
+	member := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().Build(),
+		interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+				object.SetUID("u")
+				object.SetGeneration(1)
+				return c.Create(ctx, object, options...)
+			},
+			Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
+				options ...client.PatchOption) error {
+				if a.patch != nil {
+					if err := a.patch(object); err != nil {
+						return err
+					}
 				}
-			}
-			return c.Patch(ctx, object, patch, options...)
-		},
-	})
+				return c.Patch(ctx, object, patch, options...)
+			},
+		})
 	a.Reconciler = &Reconciler{
 		Options: Options{
 			Outcomes: NewOutcomes(), Generations: NewGenerations(), Clock: a.clk,
-			Copies: copies.New(copies.Options{Writer: member, Reader: member, Namespace: "flotilla-system", ClusterName: "east", Log: testr.New(t)}),
+			Copies: copies.New(copies.Options{Writer: member, Reader: member, Namespace: "flotilla-system", ClusterName: "east",
+				Log: testr.New(t)}),
 		},
 		member: member, reader: member, events: events.NewFakeRecorder(100),
 		waiting: newWaiting(), works: map[types.NamespacedName]*memo{},
@@ -109,7 +112,8 @@ func (a *attempts) attempt(live *unstructured.Unstructured) time.Duration {
 	if live == nil {
 		action = Create
 	}
-	result, err := a.write(a.t.Context(), a.w, a.memo, Facts{Order: a.memo.order, Live: live, Memory: a.memo.Memory, Now: a.clk.Now()}, action)
+	result, err := a.write(a.t.Context(), a.w, a.memo,
+		Facts{Order: a.memo.order, Live: live, Memory: a.memo.Memory, Now: a.clk.Now()}, action)
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -217,12 +221,14 @@ func TestWriteFromStaleCacheIsRepeated(t *testing.T) {
 	attempts := 0
 	a.patch = func(object client.Object) error {
 		if attempts++; attempts == 1 { // as an API server answers a test that fails; the fake client answers otherwise
-			return apierrors.NewGenericServerResponse(422, "patch", schema.GroupResource{Resource: "deployments"}, object.GetName(), "testing value failed", 0, false)
+			return apierrors.NewGenericServerResponse(422, "patch", schema.GroupResource{Resource: "deployments"},
+				object.GetName(), "testing value failed", 0, false)
 		}
 		return nil
 	}
 	a.attempt(stale)
-	if got, _, err := unstructured.NestedInt64(a.live().Object, "spec", "replicas"); err != nil || got != 7 || attempts != 2 {
+	if got, _, err := unstructured.NestedInt64(a.live().Object, "spec", "replicas"); err != nil || got != 7 ||
+		attempts != 2 {
 		t.Errorf("%d replicas after %d attempts (%v), want 7", got, attempts, err)
 	}
 	if len(a.reasons) != 0 {
@@ -238,7 +244,8 @@ func TestNoteOfEventIsCut(t *testing.T) {
 			if len(got) > maxNote || !utf8.ValidString(got) {
 				t.Errorf("%d bytes of %s are cut to %d", len(message), letters, len(got))
 			}
-			if len(message) <= maxNote && got != message || len(message) > maxNote && (!strings.HasSuffix(got, " …") || len(got) < maxNote-8) {
+			if len(message) <= maxNote && got != message || len(message) > maxNote &&
+				(!strings.HasSuffix(got, " …") || len(got) < maxNote-8) {
 				t.Errorf("%d bytes of %s become %d bytes", len(message), letters, len(got))
 			}
 		}
@@ -303,7 +310,8 @@ func TestAdmittedChangesAreNotBlamed(t *testing.T) {
 			set("aaa-stamp", "2")(u)
 			set("theirs", "1")(u)
 		})
-		if want := `field manager operator-x: data.theirs is "1" (not ordered), data.aaa-stamp`; !strings.Contains(got, want) || strings.Contains(got, "webhook") {
+		if want := `field manager operator-x: data.theirs is "1" (not ordered), data.aaa-stamp`; !strings.Contains(got,
+			want) || strings.Contains(got, "webhook") {
 			t.Errorf("restarted: %t: message %q does not say %q, or blames the webhook", restarted, got, want)
 		}
 	}
@@ -327,7 +335,8 @@ func TestControllersGoOnWithWhatIsNotCorrected(t *testing.T) {
 			if change != nil {
 				change(a, live)
 			}
-			_, err := a.carryOut(a.t.Context(), a.w, a.memo, Facts{Order: a.memo.order, Live: live, Memory: a.memo.Memory, Now: a.clk.Now()})
+			_, err := a.carryOut(a.t.Context(), a.w, a.memo,
+				Facts{Order: a.memo.order, Live: live, Memory: a.memo.Memory, Now: a.clk.Now()})
 			return err
 		}
 	}
@@ -339,11 +348,17 @@ func TestControllersGoOnWithWhatIsNotCorrected(t *testing.T) {
 		{"a pause between corrections", carryOut(func(a *attempts, _ *unstructured.Unstructured) {
 			a.memo.CorrectAt = a.clk.Now().Add(time.Second)
 		}), true},
-		{"another hub took it", carryOut(func(_ *attempts, live *unstructured.Unstructured) { label(live, topology.LabelHub, "other") }), false},
+		{"another hub took it", carryOut(func(_ *attempts,
+			live *unstructured.Unstructured) {
+			label(live, topology.LabelHub, "other")
+		}), false},
 		{"a newer order was carried out", carryOut(func(_ *attempts, live *unstructured.Unstructured) {
 			live.SetAnnotations(map[string]string{topology.AnnotationSequence: "6"})
 		}), false},
-		{"the hub asks what exists", carryOut(func(a *attempts, _ *unstructured.Unstructured) { a.memo.order.Adopt = topology.AdoptLook }), false},
+		{"the hub asks what exists", carryOut(func(a *attempts,
+			_ *unstructured.Unstructured) {
+			a.memo.order.Adopt = topology.AdoptLook
+		}), false},
 		{"it is being deleted", carryOut(func(a *attempts, live *unstructured.Unstructured) {
 			live.SetDeletionTimestamp(&metav1.Time{Time: a.clk.Now()})
 		}), false},

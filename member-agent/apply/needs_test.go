@@ -28,7 +28,8 @@ func TestAwaitNeeds(t *testing.T) {
 	clk := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	hub := hubOf{works: map[string]*work.Work{}}
 	r := &Reconciler{
-		Options: Options{Hub: hub, Outcomes: NewOutcomes(), Generations: NewGenerations(), Copies: copies.New(copies.Options{}), Clock: clk},
+		Options: Options{Hub: hub, Outcomes: NewOutcomes(), Generations: NewGenerations(),
+			Copies: copies.New(copies.Options{}), Clock: clk},
 		waiting: newWaiting(), works: map[types.NamespacedName]*memo{},
 	}
 	w := order("5", manifest)
@@ -49,7 +50,8 @@ func TestAwaitNeeds(t *testing.T) {
 	waits("the Works that it needs have not come", needsQuiet)
 	needed := func(name string, outcome Outcome) {
 		t.Helper()
-		hub.works[name] = &work.Work{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: name, UID: types.UID(name), Generation: 2}}
+		hub.works[name] = &work.Work{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: name, UID: types.UID(name),
+			Generation: 2}}
 		outcome.WorkUID = types.UID(name)
 		r.Outcomes.set(types.NamespacedName{Namespace: w.Namespace, Name: name}, outcome)
 	}
@@ -58,10 +60,12 @@ func TestAwaitNeeds(t *testing.T) {
 	waits("the newest generation of one is not applied", needsQuiet)
 	clk.SetTime(clk.Now().Add(needsQuiet))
 	waits("it says so after a while", needsPatience-needsQuiet)
-	if got, ok := r.Outcomes.Get(types.NamespacedName{Namespace: w.Namespace, Name: w.Name}); !ok || got.Reason != work.ReasonWaitingForDependencies {
+	if got, ok := r.Outcomes.Get(types.NamespacedName{Namespace: w.Namespace, Name: w.Name}); !ok ||
+		got.Reason != work.ReasonWaitingForDependencies {
 		t.Errorf("outcome %+v", got)
 	}
-	if names := r.waiting.of(types.NamespacedName{Namespace: w.Namespace, Name: "shop.settings.configmap"}); len(names) != 1 || names[0].Name != w.Name {
+	if names := r.waiting.of(types.NamespacedName{Namespace: w.Namespace,
+		Name: "shop.settings.configmap"}); len(names) != 1 || names[0].Name != w.Name {
 		t.Errorf("news of what it needs wakes %v", names)
 	}
 	needed("shop.settings.configmap", Outcome{Generation: 2, Reason: work.ReasonApplyFailed})
@@ -78,7 +82,8 @@ func TestAwaitNeeds(t *testing.T) {
 	}
 	m.order.Hash++
 	waits("the next order waits anew", needsQuiet)
-	if names := r.waiting.of(types.NamespacedName{Namespace: w.Namespace, Name: "shop.settings.configmap"}); len(names) != 1 {
+	if names := r.waiting.of(types.NamespacedName{Namespace: w.Namespace,
+		Name: "shop.settings.configmap"}); len(names) != 1 {
 		t.Errorf("news of what it needs wakes %v", names)
 	}
 }

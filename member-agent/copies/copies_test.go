@@ -37,7 +37,8 @@ func newMember(t *testing.T) member {
 // store returns what a restarted agent has.
 func (m member) store(name string) *Store {
 	m.t.Helper()
-	s := New(Options{Writer: m.client, Reader: m.client, Namespace: "flotilla-system", ClusterName: name, Log: testr.New(m.t)})
+	s := New(Options{Writer: m.client, Reader: m.client, Namespace: "flotilla-system", ClusterName: name,
+		Log: testr.New(m.t)})
 	if err := s.Load(m.t.Context()); err != nil {
 		m.t.Fatal(err)
 	}

@@ -58,7 +58,8 @@ func New(o Options) *Store {
 // Secret that cannot be read is left out: its Work is executed anew when the hub is heard.
 func (s *Store) Load(ctx context.Context) error {
 	list := &corev1.SecretList{}
-	if err := s.reader.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{labelCopyOf: s.cluster}); err != nil {
+	if err := s.reader.List(ctx, list, client.InNamespace(s.namespace),
+		client.MatchingLabels{labelCopyOf: s.cluster}); err != nil {
 		return fmt.Errorf("list the copies of Works in namespace %s: %w", s.namespace, err)
 	}
 	s.mu.Lock()
@@ -205,7 +206,8 @@ func (s *Store) KeepAccepted(ctx context.Context, w *work.Work, accepted Accepte
 	}
 	if c.partial {
 		s.log.Info(
-			"A Work is too large to be copied into the member; it is carried out, and not repaired by an agent that is restarted while the hub is away",
+			"A Work is too large to be copied into the member; it is carried out, and not repaired by an agent that is "+
+				"restarted while the hub is away",
 			"work",
 			name,
 		)

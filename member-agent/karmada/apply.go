@@ -55,7 +55,8 @@ func (r *Reconciler) carryOut(
 		}
 		if foreign {
 			return ctrl.Result{RequeueAfter: conflictAgain}, r.report(ctx, w, o, nil, outcome{message: fmt.Sprintf(
-				"%s stands in the member and was not made by Karmada (it has no label %s=true); delete it there, or let Karmada take it over with the annotation %s: %s",
+				"%s stands in the member and was not made by Karmada (it has no label %s=true); delete it there, or let Karmada "+
+					"take it over with the annotation %s: %s",
 				o.ref,
 				LabelManaged,
 				annotationConflict,
@@ -74,7 +75,8 @@ func (r *Reconciler) carryOut(
 	}
 	r.mu.Lock()
 	r.sent[key] = sent{
-		hash: o.hash, uid: answer.GetUID(), version: answer.GetResourceVersion(), digest: digest, keys: ownership.PreviousOf(o.desired),
+		hash: o.hash, uid: answer.GetUID(), version: answer.GetResourceVersion(), digest: digest,
+		keys: ownership.PreviousOf(o.desired),
 	}
 	r.mu.Unlock()
 	return ctrl.Result{}, r.report(ctx, w, o, answer, outcome{applied: true, message: appliedMessage})

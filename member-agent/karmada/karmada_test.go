@@ -77,7 +77,8 @@ func (w *world) start() (stop func()) {
 	w.Helper()
 	scheme := runtime.NewScheme()
 	must(w.T, clientgoscheme.AddToScheme(scheme))
-	mgr, err := ctrl.NewManager(w.config, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)}})
+	mgr, err := ctrl.NewManager(w.config, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: new(true)}})
 	must(w.T, err)
 	must(w.T, Setup(mgr, Options{Hub: w.config, ClusterName: "harbour", Workers: 2, Clock: clock.RealClock{}}))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -183,7 +184,8 @@ func (w *world) whole(t *testing.T) {
 	w.applied("web", metav1.ConditionTrue, "")
 	d, err := w.deployment("web")
 	must(t, err)
-	d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: 2, ReadyReplicas: 2, AvailableReplicas: 2, UpdatedReplicas: 2,
+	d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: 2, ReadyReplicas: 2,
+		AvailableReplicas: 2, UpdatedReplicas: 2,
 		Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}}}
 	must(t, w.client.Status().Update(w.ctx, d))
 	w.eventually("the status is reflected", func() error {
@@ -195,8 +197,10 @@ func (w *world) whole(t *testing.T) {
 		if err := json.Unmarshal(m.Status.Raw, &told); err != nil {
 			return err
 		}
-		if m.Health != work.ResourceHealthy || told["readyReplicas"] != 2.0 || told["resourceTemplateGeneration"] != 3.0 || told["generation"] != 1.0 ||
-			m.Identifier != (work.ResourceIdentifier{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: shop, Name: "web"}) {
+		if m.Health != work.ResourceHealthy || told["readyReplicas"] != 2.0 || told["resourceTemplateGeneration"] != 3.0 ||
+			told["generation"] != 1.0 ||
+			m.Identifier != (work.ResourceIdentifier{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: shop,
+				Name: "web"}) {
 			return fmt.Errorf("%+v: %s", m, m.Status.Raw)
 		}
 		return nil
@@ -217,7 +221,8 @@ func (w *world) whole(t *testing.T) {
 			return err
 		}
 		raw := recorded.Spec.Workload.Manifests[0].Raw
-		recorded.Spec.Workload.Manifests[0].Raw = []byte(strings.NewReplacer(`"web:1"`, `"web:2"`, `generation":"3"`, `generation":"4"`).Replace(string(raw)))
+		recorded.Spec.Workload.Manifests[0].Raw = []byte(strings.NewReplacer(`"web:1"`, `"web:2"`, `generation":"3"`,
+			`generation":"4"`).Replace(string(raw)))
 		return w.client.Update(w.ctx, recorded)
 	})
 	w.eventually("the image", func() error {
@@ -238,7 +243,8 @@ func (w *world) whole(t *testing.T) {
 
 func (w *world) conflict(t *testing.T) {
 	w = &world{T: t, ctx: t.Context(), client: w.client, config: w.config}
-	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "settings"}, Data: map[string]string{"a": "theirs"}}
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "settings"},
+		Data: map[string]string{"a": "theirs"}}
 	must(t, w.client.Create(w.ctx, settings))
 	configMap := func(_ *work.Work, m *unstructured.Unstructured) {
 		delete(m.Object, "spec")
@@ -247,12 +253,14 @@ func (w *world) conflict(t *testing.T) {
 		m.Object["data"] = map[string]any{"a": "ours"}
 	}
 	recorded := w.work("settings", configMap)
-	w.applied("settings", metav1.ConditionFalse, "ConfigMap shop/settings stands in the member and was not made by Karmada")
+	w.applied("settings", metav1.ConditionFalse, "ConfigMap shop/settings stands in the member and was not made by "+
+		"Karmada")
 	must(t, w.client.Get(w.ctx, client.ObjectKeyFromObject(settings), settings))
 	if settings.Data["a"] != "theirs" || len(settings.Labels) > 0 {
 		t.Errorf("it was changed: %+v", settings)
 	}
-	must(t, w.client.Patch(w.ctx, recorded, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"work.karmada.io/conflict-resolution":"overwrite"}}}`))))
+	must(t, w.client.Patch(w.ctx, recorded, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"annotations":{"work.karmada.io/conflict-resolution":"overwrite"}}}`))))
 	w.applied("settings", metav1.ConditionTrue, "")
 	must(t, w.client.Get(w.ctx, client.ObjectKeyFromObject(settings), settings))
 	if settings.Data["a"] != "ours" || settings.Labels[LabelManaged] != "true" {
@@ -265,7 +273,9 @@ func (w *world) conflict(t *testing.T) {
 
 func (w *world) preserved(t *testing.T) {
 	w = &world{T: t, ctx: t.Context(), client: w.client, config: w.config}
-	recorded := w.work("kept", func(o *work.Work, _ *unstructured.Unstructured) { o.Spec.PreserveResourcesOnDeletion = new(true) })
+	recorded := w.work("kept", func(o *work.Work, _ *unstructured.Unstructured) {
+		o.Spec.PreserveResourcesOnDeletion = new(true)
+	})
 	w.applied("kept", metav1.ConditionTrue, "")
 	must(t, w.client.Delete(w.ctx, recorded))
 	w.gone("the Work", recorded)
@@ -279,7 +289,8 @@ func (w *world) preserved(t *testing.T) {
 func (w *world) refused(t *testing.T) {
 	w = &world{T: t, ctx: t.Context(), client: w.client, config: w.config}
 	unknown := w.work("unknown", func(_ *work.Work, m *unstructured.Unstructured) { m.SetKind("Caravel") })
-	w.applied("unknown", metav1.ConditionFalse, "the member does not serve Caravel of apps/v1; install its definition there")
+	w.applied("unknown", metav1.ConditionFalse, "the member does not serve Caravel of apps/v1; install its definition "+
+		"there")
 	wrong := w.work("wrong", func(_ *work.Work, m *unstructured.Unstructured) {
 		_ = unstructured.SetNestedField(m.Object, int64(-1), "spec", "replicas")
 	})
@@ -294,7 +305,9 @@ func (w *world) refused(t *testing.T) {
 		return w.client.Update(w.ctx, two)
 	})
 	w.applied("two", metav1.ConditionFalse, "the Work has 2 manifests")
-	suspended := w.work("suspended", func(o *work.Work, _ *unstructured.Unstructured) { o.Spec.SuspendDispatching = new(true) })
+	suspended := w.work("suspended", func(o *work.Work, _ *unstructured.Unstructured) {
+		o.Spec.SuspendDispatching = new(true)
+	})
 	for _, one := range []*work.Work{unknown, wrong, suspended} {
 		must(t, w.client.Delete(w.ctx, one))
 		w.gone("Work "+one.Name, one)
@@ -307,7 +320,8 @@ func (w *world) refused(t *testing.T) {
 // replaced: what became of a Work that is gone is not told of the next one of its name.
 func (w *world) replaced(t *testing.T) {
 	w = &world{T: t, ctx: t.Context(), client: w.client, config: w.config}
-	suspend := func(o *work.Work, _ *unstructured.Unstructured) { o.Spec.SuspendDispatching = new(true) } // the agent leaves it alone
+	// the agent leaves it alone
+	suspend := func(o *work.Work, _ *unstructured.Unstructured) { o.Spec.SuspendDispatching = new(true) }
 	first := w.work("again", suspend)
 	must(t, w.client.Delete(w.ctx, first))
 	w.gone("the first Work", first.DeepCopy())

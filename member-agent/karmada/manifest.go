@@ -61,10 +61,12 @@ func parse(w *work.Work) (*order, error) {
 			GroupVersionKind: desired.GroupVersionKind(),
 			NamespacedName:   types.NamespacedName{Namespace: desired.GetNamespace(), Name: desired.GetName()},
 		},
-		desired: desired, overwrite: w.Annotations[annotationConflict] == overwrite || desired.GetAnnotations()[annotationConflict] == overwrite,
+		desired: desired, overwrite: w.Annotations[annotationConflict] == overwrite ||
+			desired.GetAnnotations()[annotationConflict] == overwrite,
 	}
 	unstructured.RemoveNestedField(desired.Object, "status")
-	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink", "ownerReferences", "finalizers"} {
+	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+		"deletionGracePeriodSeconds", "managedFields", "selfLink", "ownerReferences", "finalizers"} {
 		unstructured.RemoveNestedField(desired.Object, "metadata", field)
 	}
 	labels, annotations := desired.GetLabels(), desired.GetAnnotations()
@@ -74,7 +76,8 @@ func parse(w *work.Work) (*order, error) {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	labels[LabelManaged], annotations[annotationWorkNamespace], annotations[annotationWorkName] = "true", w.Namespace, w.Name
+	labels[LabelManaged], annotations[annotationWorkNamespace], annotations[annotationWorkName] = "true", w.Namespace,
+		w.Name
 	desired.SetLabels(labels)
 	desired.SetAnnotations(annotations)
 	data, err := json.Marshal(desired.Object) // keys are sorted

@@ -71,7 +71,8 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return fmt.Errorf("set up the store of member objects: %w", err)
 	}
 	works, err := cache.New(o.Hub, cache.Options{
-		Scheme: scheme, DefaultNamespaces: map[string]cache.Config{work.NamespacePrefix + o.ClusterName: {}}, DefaultTransform: cache.TransformStripManagedFields(),
+		Scheme: scheme, DefaultNamespaces: map[string]cache.Config{work.NamespacePrefix + o.ClusterName: {}},
+		DefaultTransform: cache.TransformStripManagedFields(),
 	})
 	if err != nil {
 		return fmt.Errorf("set up the cache of Karmada's hub: %w", err)

@@ -75,7 +75,8 @@ func (c *contact) refused(err error) {
 	}
 	c.refusal, c.refusedAt = err.Error(), now
 	c.log.Info(
-		"The hub refuses what the agent needs; check that Flotilla's CustomResourceDefinitions are installed there and what the agent's user may do; the agent keeps trying",
+		"The hub refuses what the agent needs; check that Flotilla's CustomResourceDefinitions are installed there and "+
+			"what the agent's user may do; the agent keeps trying",
 		"err",
 		err.Error(),
 	)

@@ -38,13 +38,15 @@ func cutOff(t *testing.T, standing copies.Standing, names ...string) *Link {
 	}
 	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "me"}}
 	member := fake.NewClientBuilder().WithScheme(scheme).WithObjects(system).Build()
-	options := copies.Options{Writer: member, Reader: member, Namespace: "flotilla-system", ClusterName: "east", Log: testr.New(t)}
+	options := copies.Options{Writer: member, Reader: member, Namespace: "flotilla-system", ClusterName: "east",
+		Log: testr.New(t)}
 	before := copies.New(options)
 	if err := before.KeepStanding(t.Context(), standing); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		if err := before.Keep(t.Context(), &work.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-east", Name: name, UID: types.UID(name)}}); err != nil {
+		if err := before.Keep(t.Context(), &work.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-east", Name: name,
+			UID: types.UID(name)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -87,8 +89,10 @@ func TestIdentityWakesOwnCopies(t *testing.T) {
 	}{
 		{"the copies first", pinnedAsMe, []func(context.Context, *Link){load, identify}, 3},
 		{"the identity first", pinnedAsMe, []func(context.Context, *Link){identify, load}, 3},
-		{"another cluster was pinned", copies.Standing{ClusterID: "other", Pinned: true}, []func(context.Context, *Link){load, identify}, 0},
-		{"the hub did not mean us when it was heard last", copies.Standing{ClusterID: "me"}, []func(context.Context, *Link){load, identify}, 0},
+		{"another cluster was pinned", copies.Standing{ClusterID: "other", Pinned: true},
+			[]func(context.Context, *Link){load, identify}, 0},
+		{"the hub did not mean us when it was heard last", copies.Standing{ClusterID: "me"},
+			[]func(context.Context, *Link){load, identify}, 0},
 		{"nobody knows what the hub said last", copies.Standing{}, []func(context.Context, *Link){load, identify}, 0},
 		{"we do not know who we are", pinnedAsMe, []func(context.Context, *Link){load}, 0},
 	}
@@ -111,7 +115,8 @@ func TestIdentityWakesOwnCopies(t *testing.T) {
 			if l.MayExecuteNew(t.Context()) {
 				t.Error("nothing new is executed before the hub was heard")
 			}
-			if w, err := l.Work(t.Context(), types.NamespacedName{Namespace: "karmada-es-east", Name: "b"}); err != nil || w == nil || w.UID != "b" {
+			if w, err := l.Work(t.Context(), types.NamespacedName{Namespace: "karmada-es-east", Name: "b"}); err != nil ||
+				w == nil || w.UID != "b" {
 				t.Errorf("Work b is %v (%v), want the copy", w, err)
 			}
 		})

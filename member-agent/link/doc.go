@@ -14,12 +14,12 @@
 // Then the agent reports before it executes (session.go):
 //
 //  1. closed: orders that were carried out before are kept up, and nothing else is done.
-//  2. reporting: the hub is heard, and the Lease is renewed. Every Work is looked at, and where the hub's Work.status is not
-//     what stands, a report says so; of an order that is new it says what stands of the old one. A Work whose report cannot
-//     be sent is waited for no longer than 15 s.
+//  2. reporting: the hub is heard, and the Lease is renewed. Every Work is looked at, and where the hub's Work.status
+//     is not what stands, a report says so; of an order that is new it says what stands of the old one. A Work whose
+//     report cannot be sent is waited for no longer than 15 s.
 //  3. announced: the agent writes the next number into MemberCluster.status.session.
-//  4. open: the hub has written the same number into spec.acknowledgedSession. It does so once its cache has what the agent
-//     reported before. New orders are carried out from now on.
+//  4. open: the hub has written the same number into spec.acknowledgedSession. It does so once its cache has what the
+//     agent reported before. New orders are carried out from now on.
 //
 // While a member may have been fenced without knowing, StatefulSets create no pods (fenced.go).
 //

@@ -21,7 +21,8 @@ import (
 func (l *Link) UnconfirmedSince(kind schema.GroupKind, object types.NamespacedName, sequence int64) time.Time {
 	l.sessions.mu.Lock()
 	defer l.sessions.mu.Unlock()
-	return l.sessions.unconfirmedSince(topology.WorkloadKey(kind, object.Namespace, object.Name), sequence, l.config.Clock.Now())
+	return l.sessions.unconfirmedSince(topology.WorkloadKey(kind, object.Namespace, object.Name), sequence,
+		l.config.Clock.Now())
 }
 
 // unconfirmedSince is UnconfirmedSince. The caller holds the lock.

@@ -200,7 +200,8 @@ func (l *Link) advise(ctx context.Context, now standing, state *inventory) {
 	switch now {
 	case unknown:
 		log.Info(
-			"The hub has not told of a MemberCluster with this name; create it there with spec.accepted: true, or correct --cluster-name; the agent keeps looking",
+			"The hub has not told of a MemberCluster with this name; create it there with spec.accepted: true, or correct " +
+				"--cluster-name; the agent keeps looking",
 		)
 	case waiting:
 		log.Info(
@@ -210,7 +211,8 @@ func (l *Link) advise(ctx context.Context, now standing, state *inventory) {
 		)
 	case refused:
 		log.Info(
-			"The hub has given this name to another cluster, so nothing is executed here; start this agent with another --cluster-name, or delete the MemberCluster and let this cluster join again",
+			"The hub has given this name to another cluster, so nothing is executed here; start this agent with another "+
+				"--cluster-name, or delete the MemberCluster and let this cluster join again",
 			"clusterID",
 			*l.clusterID.Load(),
 		)

@@ -155,7 +155,8 @@ func (l *Link) write(ctx context.Context, lease *coordinationv1.Lease) error {
 		return err
 	}
 	stored := lease.DeepCopy()
-	if err := l.client.Patch(ctx, stored, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager)); err != nil {
+	if err := l.client.Patch(ctx, stored, client.RawPatch(types.MergePatchType, patch),
+		client.FieldOwner(fieldManager)); err != nil {
 		return err
 	}
 	l.version = stored.ResourceVersion

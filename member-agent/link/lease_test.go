@@ -44,6 +44,7 @@ func TestRenewalsPartAfterAnOutage(t *testing.T) {
 		perSecond[min(int((at-time.Minute)/time.Second), seconds-1)]++
 	}
 	if most := slices.Max(perSecond); most > 3*agents/seconds {
-		t.Errorf("%v renewals in the seconds after the first minute, want no more than %d in one", perSecond, 3*agents/seconds)
+		t.Errorf("%v renewals in the seconds after the first minute, want no more than %d in one", perSecond,
+			3*agents/seconds)
 	}
 }

@@ -73,7 +73,8 @@ func broken(n *corev1.Node)   { n.Status.Conditions[0].Status = corev1.Condition
 func pod(node, cpu string, phase corev1.PodPhase) corev1.Pod {
 	return corev1.Pod{
 		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), "example.com/gpu": resource.MustParse("1")},
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
+				"example.com/gpu": resource.MustParse("1")},
 		}}}},
 		Status: corev1.PodStatus{Phase: phase},
 	}
@@ -89,7 +90,8 @@ func TestSurvey(t *testing.T) {
 		{"no nodes", nil, nil, "region= zones= nodes=0/0"},
 		{
 			"zones sorted, sums over usable nodes only",
-			[]corev1.Node{node("3", "eu", "b"), node("1", "eu", "a"), node("2", "eu", "a", cordoned), node("4", "eu", "b", broken)}, nil,
+			[]corev1.Node{node("3", "eu", "b"), node("1", "eu", "a"), node("2", "eu", "a", cordoned),
+				node("4", "eu", "b", broken)}, nil,
 			"region=eu zones=a,b nodes=2/4 [a nodes=2 ready=1 cpu=4/0 pods=110/0] [b nodes=2 ready=1 cpu=4/0 pods=110/0]",
 		},
 		{
@@ -107,7 +109,9 @@ func TestSurvey(t *testing.T) {
 		{
 			"pods that ended, that have no node or a node that is not usable hold nothing",
 			[]corev1.Node{node("1", "eu", "a"), node("2", "eu", "a", cordoned)},
-			[]corev1.Pod{pod("1", "500m", corev1.PodRunning), pod("1", "250m", corev1.PodPending), pod("1", "1", corev1.PodSucceeded), pod("1", "1", corev1.PodFailed), pod("", "1", corev1.PodPending), pod("2", "1", corev1.PodRunning)},
+			[]corev1.Pod{pod("1", "500m", corev1.PodRunning), pod("1", "250m", corev1.PodPending),
+				pod("1", "1", corev1.PodSucceeded), pod("1", "1", corev1.PodFailed), pod("", "1", corev1.PodPending),
+				pod("2", "1", corev1.PodRunning)},
 			"region=eu zones=a nodes=1/2 [a nodes=2 ready=1 cpu=4/750m pods=110/2]",
 		},
 	}
@@ -129,7 +133,8 @@ func describe(s topology.MemberClusterStatus) string {
 	for i := range s.Zones {
 		z := &s.Zones[i]
 		text += " [" + z.Name + " nodes=" + itoa(z.Nodes) + " ready=" + itoa(z.Ready) +
-			" cpu=" + q(z.Allocatable, "cpu") + "/" + q(z.Requested, "cpu") + " pods=" + q(z.Allocatable, "pods") + "/" + q(z.Requested, "pods") + "]"
+			" cpu=" + q(z.Allocatable, "cpu") + "/" + q(z.Requested, "cpu") + " pods=" + q(z.Allocatable, "pods") + "/" +
+			q(z.Requested, "pods") + "]"
 		for name := range z.Requested {
 			if !counted(name) || name == "example.com/gpu" {
 				text += " unexpected " + string(name)

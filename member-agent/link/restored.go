@@ -14,7 +14,8 @@ import (
 // errRestored ends the agent. What it has cached of the hub is of a time that the hub does not know any more, and its
 // watches, which begin after that time, tell nothing until the hub has come as far again. Started anew it lists all.
 var errRestored = errors.New(
-	"the hub stores an older state than before, as after a restore from a backup; the agent ends, to begin anew with what stands there now",
+	"the hub stores an older state than before, as after a restore from a backup; the agent ends, to begin anew with " +
+		"what stands there now",
 )
 
 // lookBack takes up how the Lease stands, after it was not as it was written last. An older one, or none, is that of a

@@ -35,12 +35,14 @@ func TestARestoredHubIsListedAnew(t *testing.T) {
 		{"a restored hub has an older one", func(t *testing.T, c client.Client) {
 			replace(t, c, key, "1") // and whatever else is written there has higher numbers
 		}, false, true},
-		{"a hub that was restored from before has none", func(t *testing.T, c client.Client) { replace(t, c, key, "") }, false, true},
+		{"a hub that was restored from before has none", func(t *testing.T, c client.Client) { replace(t, c, key, "") },
+			false, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			lose := false
 			c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{
-				Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+				Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch,
+					opts ...client.PatchOption) error {
 					err := c.Patch(ctx, o, patch, opts...)
 					if lose && err == nil {
 						err = errors.New("connection reset by peer")

@@ -14,7 +14,9 @@ func TestMeter(t *testing.T) {
 	orders := map[string]int{"AppliedSuccessful": 4, "Held": 1}
 	all := prometheus.NewRegistry()
 	m := New(all, Sources{
-		Contact: func() (time.Duration, bool) { return ago, heard }, MayExecuteNew: func(context.Context) bool { return open },
+		Contact: func() (time.Duration, bool) { return ago, heard }, MayExecuteNew: func(context.Context) bool {
+			return open
+		},
 		Orders: func() map[string]int { return orders }, Orphans: func() int { return 2 },
 		Corrections: func() map[string]int64 { return map[string]int64{"CloneSet": 3} },
 	})
@@ -46,5 +48,6 @@ func TestMeter(t *testing.T) {
 		"flotilla_orders AppliedSuccessful": 4, "flotilla_orders Held": 1, "flotilla_corrections_total CloneSet": 3,
 	})
 	heard, open, orders = false, false, nil
-	expect(map[string]float64{"flotilla_hub_session_open": 0, "flotilla_orphans": 2, "flotilla_corrections_total CloneSet": 3})
+	expect(map[string]float64{"flotilla_hub_session_open": 0, "flotilla_orphans": 2,
+		"flotilla_corrections_total CloneSet": 3})
 }

@@ -30,7 +30,8 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 }
 
 // replaced returns live after the patch for desired.
-func replaced(t *testing.T, live, desired *unstructured.Unstructured, previous ownership.Previous) *unstructured.Unstructured {
+func replaced(t *testing.T, live, desired *unstructured.Unstructured,
+	previous ownership.Previous) *unstructured.Unstructured {
 	t.Helper()
 	after, err := patched(t, live, live, desired, previous)
 	if err != nil {
@@ -40,7 +41,8 @@ func replaced(t *testing.T, live, desired *unstructured.Unstructured, previous o
 }
 
 // patched returns live after the patch for desired that was made from what was seen of it.
-func patched(t *testing.T, seen, live, desired *unstructured.Unstructured, previous ownership.Previous) (*unstructured.Unstructured, error) {
+func patched(t *testing.T, seen, live, desired *unstructured.Unstructured,
+	previous ownership.Previous) (*unstructured.Unstructured, error) {
 	t.Helper()
 	data, err := ownership.Replace(seen, desired, previous)
 	if err != nil {
@@ -162,7 +164,8 @@ func TestCase1And2ReplaceFromStaleView(t *testing.T) {
 		after, err := patched(t, seen, live, desired, ownership.PreviousOf(before))
 		if err != nil {
 			// Only an object with its first labels or annotations, or its last ones gone, is read anew.
-			if len(seen.GetLabels()) > 0 == (len(live.GetLabels()) > 0) && len(seen.GetAnnotations()) > 0 == (len(live.GetAnnotations()) > 0) {
+			if len(seen.GetLabels()) > 0 == (len(live.GetLabels()) > 0) &&
+				len(seen.GetAnnotations()) > 0 == (len(live.GetAnnotations()) > 0) {
 				t.Fatalf("case %d: %v", i, err)
 			}
 			refused++
@@ -315,8 +318,10 @@ func TestAssignedFieldsStay(t *testing.T) {
 
 func TestFieldsOfPreviousOrderAreRemoved(t *testing.T) {
 	for _, tc := range []struct{ name, before, now, live, field string }{
-		{"ServiceAccount", `"imagePullSecrets":[{"name":"ours"}]`, `"automountServiceAccountToken":false`, `"imagePullSecrets":[{"name":"ours"},{"name":"theirs"}]`, "imagePullSecrets"},
-		{"ServiceAccount", `"automountServiceAccountToken":false`, `"imagePullSecrets":[]`, `"automountServiceAccountToken":false`, "automountServiceAccountToken"},
+		{"ServiceAccount", `"imagePullSecrets":[{"name":"ours"}]`, `"automountServiceAccountToken":false`,
+			`"imagePullSecrets":[{"name":"ours"},{"name":"theirs"}]`, "imagePullSecrets"},
+		{"ServiceAccount", `"automountServiceAccountToken":false`, `"imagePullSecrets":[]`,
+			`"automountServiceAccountToken":false`, "automountServiceAccountToken"},
 		{"ConfigMap", `"data":{"a":"1"}`, `"immutable":false`, `"data":{"a":"1"}`, "data"},
 		{"ConfigMap", `"binaryData":{"a":"MQ=="}`, `"immutable":false`, `"binaryData":{"a":"MQ=="}`, "binaryData"},
 		{"Secret", `"data":{"a":"MQ=="}`, `"immutable":false`, `"data":{"a":"MQ=="}`, "data"},
@@ -326,7 +331,8 @@ func TestFieldsOfPreviousOrderAreRemoved(t *testing.T) {
 				return parse(t, fmt.Sprintf(`{"apiVersion":"v1","kind":%q,"metadata":{"name":"x","uid":"u"},%s}`, tc.name, content))
 			}
 			before := ownership.PreviousOf(object(tc.before))
-			for what, previous := range map[string]ownership.Previous{"": before, "with one that was not carried out": before.With(ownership.PreviousOf(object(tc.now)))} {
+			for what, previous := range map[string]ownership.Previous{"": before,
+				"with one that was not carried out": before.With(ownership.PreviousOf(object(tc.now)))} {
 				if got, stays := replaced(t, object(tc.live), object(tc.now), previous).Object[tc.field]; stays {
 					t.Errorf("%s is still %v %s", tc.field, got, what)
 				}
@@ -352,7 +358,8 @@ func TestTemplateOfJobStaysUnlessOrderedAnew(t *testing.T) {
 		kept     bool
 	}{
 		{"ordered before", ownership.PreviousOf(job("x:1", "")), true},
-		{"ordered before, and another order was not carried out", ownership.PreviousOf(job("x:1", "")).With(ownership.PreviousOf(job("x:2", ""))), true},
+		{"ordered before, and another order was not carried out",
+			ownership.PreviousOf(job("x:1", "")).With(ownership.PreviousOf(job("x:2", ""))), true},
 		{"ordered anew", ownership.PreviousOf(job("x:0", "")), false},
 		{"nothing is known of an order before", ownership.Previous{}, false},
 	} {
@@ -394,15 +401,21 @@ func TestChangesAreNamed(t *testing.T) {
 		{"another value", `{"spec":{"replicas":3}}`, `{"spec":{"replicas":5}}`, "spec.replicas is 5 (ordered: 3)"},
 		{"a field more", `{"spec":{"a":1}}`, `{"spec":{"a":1,"hostPID":true}}`, "spec.hostPID is true (not ordered)"},
 		{"a field less", `{"spec":{"a":1,"b":"x"}}`, `{"spec":{"a":1}}`, `spec.b is missing (ordered: "x")`},
-		{"an item more", `{"spec":{"c":[{"name":"a"}]}}`, `{"spec":{"c":[{"name":"a"},{"name":"b"}]}}`, `spec.c[b] is {"name":"b"} (not ordered)`},
-		{"an item less", `{"spec":{"c":[{"name":"a"},{"name":"b"}]}}`, `{"spec":{"c":[{"name":"a"}]}}`, `spec.c[b] is missing (ordered: {"name":"b"})`},
-		{"inside of an item", `{"spec":{"c":[{"name":"a","image":"x:1"}]}}`, `{"spec":{"c":[{"name":"a","image":"x:2"}]}}`, `spec.c[a].image is "x:2" (ordered: "x:1")`},
+		{"an item more", `{"spec":{"c":[{"name":"a"}]}}`, `{"spec":{"c":[{"name":"a"},{"name":"b"}]}}`,
+			`spec.c[b] is {"name":"b"} (not ordered)`},
+		{"an item less", `{"spec":{"c":[{"name":"a"},{"name":"b"}]}}`, `{"spec":{"c":[{"name":"a"}]}}`,
+			`spec.c[b] is missing (ordered: {"name":"b"})`},
+		{"inside of an item", `{"spec":{"c":[{"name":"a","image":"x:1"}]}}`, `{"spec":{"c":[{"name":"a","image":"x:2"}]}}`,
+			`spec.c[a].image is "x:2" (ordered: "x:1")`},
 		{"a list without names", `{"spec":{"l":["a"]}}`, `{"spec":{"l":["a","b"]}}`, `spec.l is ["a","b"] (ordered: ["a"])`},
 		{"a default", `{"spec":{}}`, `{"spec":{"replicas":1,"strategy":{"type":"RollingUpdate"}}}`, ""},
-		{"a default of pods", `{"spec":{"containers":[{"name":"a"}]}}`, `{"spec":{"containers":[{"name":"a","terminationMessagePath":"/dev/termination-log"}],"dnsPolicy":"ClusterFirst"}}`, ""},
+		{"a default of pods", `{"spec":{"containers":[{"name":"a"}]}}`,
+			`{"spec":{"containers":[{"name":"a","terminationMessagePath":"/dev/termination-log"}],"dnsPolicy":"ClusterFirst"}}`,
+			""},
 		{"nothing and empty", `{"spec":{"a":{}}}`, `{"spec":{"b":[],"c":null}}`, ""},
 		{"another spelling of a quantity", `{"spec":{"cpu":"1000m"}}`, `{"spec":{"cpu":"1"}}`, ""},
-		{"many", `{"spec":{}}`, `{"spec":{"a":1,"b":2,"c":3,"d":4,"e":5}}`, "spec.a is 1 (not ordered), spec.b is 2 (not ordered), spec.c is 3 (not ordered), and 2 more fields"},
+		{"many", `{"spec":{}}`, `{"spec":{"a":1,"b":2,"c":3,"d":4,"e":5}}`,
+			"spec.a is 1 (not ordered), spec.b is 2 (not ordered), spec.c is 3 (not ordered), and 2 more fields"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			object := func(content string) *unstructured.Unstructured {
@@ -427,7 +440,8 @@ func TestValuesOfSecretsAreNotNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := ownership.Sentence(changes), "data.other differs from the order, data.password differs from the order"; got != want {
+	if got, want := ownership.Sentence(changes), "data.other differs from the order, data.password differs from the "+
+		"order"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -435,7 +449,8 @@ func TestValuesOfSecretsAreNotNamed(t *testing.T) {
 func TestManagerIsTheLastWriter(t *testing.T) {
 	entry := func(manager, subresource string, at int64, fields string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{
-			Manager: manager, Subresource: subresource, Time: &metav1.Time{Time: metav1.Unix(at, 0).Time}, FieldsV1: metav1.NewFieldsV1(fields),
+			Manager: manager, Subresource: subresource, Time: &metav1.Time{Time: metav1.Unix(at, 0).Time},
+			FieldsV1: metav1.NewFieldsV1(fields),
 		}
 	}
 	u := &unstructured.Unstructured{Object: tree{}}

@@ -36,7 +36,8 @@ func PreviousOf(object *unstructured.Unstructured) Previous {
 
 // With adds the keys and fields of an order that may have been carried out in part.
 func (p Previous) With(o Previous) Previous {
-	p.Labels, p.Annotations, p.fields = union(p.Labels, o.Labels), union(p.Annotations, o.Annotations), union(p.fields, o.fields)
+	p.Labels, p.Annotations, p.fields = union(p.Labels, o.Labels), union(p.Annotations, o.Annotations),
+		union(p.fields, o.fields)
 	return p
 }
 

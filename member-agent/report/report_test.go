@@ -38,7 +38,8 @@ func cloneSet(t *testing.T, status string) *unstructured.Unstructured {
 // kinds are those that the agent divides.
 func kinds() Kinds {
 	return Kinds{
-		apps.CloneSetKind.GroupKind(): cloneset.Reporting(), apps.UnitedDeploymentKind.GroupKind(): uniteddeployment.Reporting(),
+		apps.CloneSetKind.GroupKind():         cloneset.Reporting(),
+		apps.UnitedDeploymentKind.GroupKind(): uniteddeployment.Reporting(),
 	}
 }
 
@@ -68,7 +69,8 @@ func TestBuild(t *testing.T) {
 			metav1.ConditionTrue, 4, work.ResourceUnknown, []work.SubsetUse{{Desired: 4}},
 		},
 		{
-			"the controller answers an older generation", before, outcome, cloneSet(t, `,"status":{"observedGeneration":1,"replicas":2}`),
+			"the controller answers an older generation", before, outcome,
+			cloneSet(t, `,"status":{"observedGeneration":1,"replicas":2}`),
 			metav1.ConditionTrue, 4, work.ResourceUnknown, []work.SubsetUse{{Desired: 4, Total: 2}},
 		},
 		{
@@ -88,12 +90,14 @@ func TestBuild(t *testing.T) {
 			metav1.ConditionTrue, 5, work.ResourceUnknown, []work.SubsetUse{{Desired: 4, Total: 4, Updated: 4}},
 		},
 		{
-			"refused: what stands is reported on", before, refused, cloneSet(t, `,"status":{"observedGeneration":2,"conditions":[{"type":"Ready","status":"True"}]}`),
+			"refused: what stands is reported on", before, refused,
+			cloneSet(t, `,"status":{"observedGeneration":2,"conditions":[{"type":"Ready","status":"True"}]}`),
 			metav1.ConditionFalse, 5, work.ResourceHealthy, []work.SubsetUse{{Desired: 4}},
 		},
 		{"nothing stands", before, refused, nil, metav1.ConditionFalse, 4, "", nil},
 		{
-			"a report to another hub does not count", work.WorkStatus{Report: &work.Report{HubID: "old", Sequence: 9}}, refused, nil,
+			"a report to another hub does not count", work.WorkStatus{Report: &work.Report{HubID: "old", Sequence: 9}}, refused,
+			nil,
 			metav1.ConditionFalse, 0, "", nil,
 		},
 	}
@@ -119,7 +123,8 @@ func TestBuild(t *testing.T) {
 				return
 			}
 			m := got.ManifestStatuses[0]
-			if m.Health != tc.health || m.Identifier.Kind != "CloneSet" || m.Identifier.Name != "web" || m.Identifier.Namespace != "shop" {
+			if m.Health != tc.health || m.Identifier.Kind != "CloneSet" || m.Identifier.Name != "web" ||
+				m.Identifier.Namespace != "shop" {
 				t.Errorf("manifest status %+v, want %s", m, tc.health)
 			}
 		})
@@ -131,12 +136,14 @@ func TestBuildUnitedDeployment(t *testing.T) {
 		{"name":"a","desiredReplicas":4,"replicas":4,"readyReplicas":4,"availableReplicas":4,"updatedReplicas":1,"updatedReadyReplicas":1,"canGoBack":true},
 		{"name":"b","desiredReplicas":2,"replicas":3,"readyReplicas":3,"availableReplicas":1,"updatedReplicas":2,"updatedReadyReplicas":2},
 		{"name":"c","desiredReplicas":3,"replicas":3,"readyReplicas":2,"availableReplicas":2,"updatedReplicas":2,"updatedReadyReplicas":2,"updatedAvailableReplicas":2}]}}`)
-	got, err := kinds().Build(work.WorkStatus{}, apply.Outcome{HubID: "hub", Applied: true, Reason: work.ReasonApplied}, live, metav1.Now())
+	got, err := kinds().Build(work.WorkStatus{}, apply.Outcome{HubID: "hub", Applied: true, Reason: work.ReasonApplied},
+		live, metav1.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []work.SubsetUse{
-		{Subset: "a", Desired: 4, Total: 4, Ready: 4, Available: 4, Updated: 1, UpdatedReady: 1, UpdatedAvailable: 1, CanGoBack: true},
+		{Subset: "a", Desired: 4, Total: 4, Ready: 4, Available: 4, Updated: 1, UpdatedReady: 1, UpdatedAvailable: 1,
+			CanGoBack: true},
 		{Subset: "b", Desired: 2, Total: 3, Ready: 3, Available: 1, Updated: 2, UpdatedReady: 2, UpdatedAvailable: 0},
 		{Subset: "c", Desired: 3, Total: 3, Ready: 2, Available: 2, Updated: 2, UpdatedReady: 2, UpdatedAvailable: 2}, // the one that is not is old
 	}
@@ -152,12 +159,16 @@ func TestHealthAndObserved(t *testing.T) {
 		observed     bool
 	}{
 		{"ConfigMap", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{}}`, work.ResourceHealthy, true},
-		{"Deployment before its first status", `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"generation":1}}`, work.ResourceUnknown, false},
+		{"Deployment before its first status", `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"generation":1}}`,
+			work.ResourceUnknown, false},
 		{"Deployment that is available", `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"generation":1},"status":{"observedGeneration":1,"conditions":[{"type":"Available","status":"True"}]}}`, work.ResourceHealthy, true},
 		{"Ready goes before Available", `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"generation":2},"status":{"observedGeneration":1,"conditions":[{"type":"Available","status":"True"},{"type":"Ready","status":"Unknown"}]}}`, work.ResourceUnknown, false},
-		{"UnitedDeployment whose children carry the order", `{"apiVersion":"apps.kruise.io/v1beta1","kind":"UnitedDeployment","metadata":{"generation":1,"annotations":{"topology.flotilla.dev/sequence":"7"}},"status":{"observedGeneration":1,"observedSequence":7}}`, work.ResourceUnknown, true},
-		{"UnitedDeployment whose children still have the limits of an older order", `{"apiVersion":"apps.kruise.io/v1beta1","kind":"UnitedDeployment","metadata":{"generation":1,"annotations":{"topology.flotilla.dev/sequence":"8"}},"status":{"observedGeneration":1,"observedSequence":7}}`, work.ResourceUnknown, false},
-		{"UnitedDeployment whose removed subset still has pods", `{"apiVersion":"apps.kruise.io/v1beta1","kind":"UnitedDeployment","metadata":{"generation":2,"annotations":{"topology.flotilla.dev/sequence":"8"}},"status":{"observedGeneration":1,"observedSequence":8}}`, work.ResourceUnknown, true},
+		{"UnitedDeployment whose children carry the order",
+			`{"apiVersion":"apps.kruise.io/v1beta1","kind":"UnitedDeployment","metadata":{"generation":1,"annotations":{"topology.flotilla.dev/sequence":"7"}},"status":{"observedGeneration":1,"observedSequence":7}}`, work.ResourceUnknown, true},
+		{"UnitedDeployment whose children still have the limits of an older order",
+			`{"apiVersion":"apps.kruise.io/v1beta1","kind":"UnitedDeployment","metadata":{"generation":1,"annotations":{"topology.flotilla.dev/sequence":"8"}},"status":{"observedGeneration":1,"observedSequence":7}}`, work.ResourceUnknown, false},
+		{"UnitedDeployment whose removed subset still has pods",
+			`{"apiVersion":"apps.kruise.io/v1beta1","kind":"UnitedDeployment","metadata":{"generation":2,"annotations":{"topology.flotilla.dev/sequence":"8"}},"status":{"observedGeneration":1,"observedSequence":8}}`, work.ResourceUnknown, true},
 		{"UnitedDeployment before its first status", `{"apiVersion":"apps.kruise.io/v1beta1","kind":"UnitedDeployment","metadata":{"generation":1,"annotations":{"topology.flotilla.dev/sequence":"8"}}}`, work.ResourceUnknown, false},
 		{"a Service has a status and no conditions", `{"apiVersion":"v1","kind":"Service","metadata":{},"status":{"loadBalancer":{}}}`, work.ResourceUnknown, true},
 	}
@@ -177,9 +188,10 @@ func TestHealthAndObserved(t *testing.T) {
 func TestSame(t *testing.T) {
 	base := func() work.WorkStatus {
 		return work.WorkStatus{
-			Conditions:       []metav1.Condition{{Type: "Applied", Status: "True"}},
-			ManifestStatuses: []work.ManifestStatus{{Health: work.ResourceHealthy, Status: &runtime.RawExtension{Raw: []byte(`{"a":1,"b":2}`)}}},
-			Report:           &work.Report{HubID: "hub", Sequence: 1, InUse: []work.SubsetUse{{Total: 1}}},
+			Conditions: []metav1.Condition{{Type: "Applied", Status: "True"}},
+			ManifestStatuses: []work.ManifestStatus{{Health: work.ResourceHealthy,
+				Status: &runtime.RawExtension{Raw: []byte(`{"a":1,"b":2}`)}}},
+			Report: &work.Report{HubID: "hub", Sequence: 1, InUse: []work.SubsetUse{{Total: 1}}},
 		}
 	}
 	cases := []struct {
@@ -191,7 +203,8 @@ func TestSame(t *testing.T) {
 		{"when and as which report", func(s *work.WorkStatus) {
 			s.Report.Epoch, s.Report.Counter, s.Report.ObservedAt = 9, 9, metav1.NowMicro()
 		}, true},
-		{"order of keys", func(s *work.WorkStatus) { s.ManifestStatuses[0].Status.Raw = json.RawMessage(`{"b":2, "a":1}`) }, true},
+		{"order of keys", func(s *work.WorkStatus) { s.ManifestStatuses[0].Status.Raw = json.RawMessage(`{"b":2, "a":1}`) },
+			true},
 		{"a counter in the status", func(s *work.WorkStatus) { s.ManifestStatuses[0].Status.Raw = json.RawMessage(`{"b":2,"a":2}`) }, false},
 		{"the sequence", func(s *work.WorkStatus) { s.Report.Sequence = 2 }, false},
 		{"the amount in use", func(s *work.WorkStatus) { s.Report.InUse[0].Total = 2 }, false},
@@ -222,13 +235,16 @@ func TestPause(t *testing.T) {
 		{"the first report leaves at once", moment{settled: true}, 0},
 		{"one report per second", moment{sent: now.Add(-300 * time.Millisecond), settled: true}, 700 * time.Millisecond},
 		{"after a second at once", moment{sent: now.Add(-time.Second), settled: true}, 0},
-		{"a new order waits for the controller", moment{fresh: true, since: now.Add(-50 * time.Millisecond)}, 250 * time.Millisecond},
+		{"a new order waits for the controller", moment{fresh: true, since: now.Add(-50 * time.Millisecond)},
+			250 * time.Millisecond},
 		{"but not long", moment{fresh: true, since: now.Add(-300 * time.Millisecond)}, 0},
 		{"a new order that was seen leaves at once", moment{fresh: true, since: now, settled: true}, 0},
 		{"a known order does not wait", moment{since: now}, 0},
-		{"what the hub waits for leaves soon", moment{sent: now.Add(-30 * time.Millisecond), settled: true, awaited: true}, 70 * time.Millisecond},
+		{"what the hub waits for leaves soon", moment{sent: now.Add(-30 * time.Millisecond), settled: true, awaited: true},
+			70 * time.Millisecond},
 		{"and at once after that", moment{sent: now.Add(-soon), settled: true, awaited: true}, 0},
-		{"the longer of both", moment{fresh: true, since: now, sent: now.Add(-900 * time.Millisecond)}, 300 * time.Millisecond},
+		{"the longer of both", moment{fresh: true, since: now, sent: now.Add(-900 * time.Millisecond)},
+			300 * time.Millisecond},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -242,7 +258,8 @@ func TestPause(t *testing.T) {
 
 func TestAwaits(t *testing.T) {
 	status := func(sequence int64, health work.ResourceHealth) work.WorkStatus {
-		return work.WorkStatus{ManifestStatuses: []work.ManifestStatus{{Health: health}}, Report: &work.Report{HubID: "hub", Sequence: sequence}}
+		return work.WorkStatus{ManifestStatuses: []work.ManifestStatus{{Health: health}},
+			Report: &work.Report{HubID: "hub", Sequence: sequence}}
 	}
 	const working, done = work.ResourceUnhealthy, work.ResourceHealthy
 	cases := []struct {

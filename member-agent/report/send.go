@@ -47,7 +47,8 @@ func (r *Reconciler) send(
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	sent := r.Clock.Now()
-	status.Report.Epoch, status.Report.Counter, status.Report.ObservedAt = r.epoch, r.counter.Add(1), metav1.NewMicroTime(sent)
+	status.Report.Epoch, status.Report.Counter, status.Report.ObservedAt = r.epoch, r.counter.Add(1),
+		metav1.NewMicroTime(sent)
 	patch, err := Patch(w.UID, status)
 	if err != nil {
 		return fmt.Errorf("write the report on Work %s: %w", client.ObjectKeyFromObject(w), err)

@@ -36,7 +36,8 @@ func TestAReportIsForOneWork(t *testing.T) {
 	stands.UID = "stands"
 	stands.Status.Report = &work.Report{HubID: "hub", Sequence: 1, Unschedulable: []work.UnschedulablePods{{Pods: 2}}}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(stands).WithStatusSubresource(stands).Build()
-	r := &Reconciler{Options: Options{Hub: listening{client: c}, Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}, works: map[types.NamespacedName]*memo{}}
+	r := &Reconciler{Options: Options{Hub: listening{client: c},
+		Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}, works: map[types.NamespacedName]*memo{}}
 	status := work.WorkStatus{Report: &work.Report{HubID: "hub", Sequence: 5}}
 	send := func(w *work.Work) (*work.WorkStatus, error) {
 		err := r.send(t.Context(), w.DeepCopy(), &memo{}, apply.Outcome{}, *status.DeepCopy())

@@ -33,7 +33,8 @@ func waitingPods(owner, subset, text string, now time.Time) []*corev1.Pod {
 			age = 10 * time.Second
 		}
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Name: part, CreationTimestamp: metav1.NewTime(now.Add(-age)), Labels: map[string]string{"controller-revision-hash": name + "-" + hash},
+			Name: part, CreationTimestamp: metav1.NewTime(now.Add(-age)),
+			Labels:          map[string]string{"controller-revision-hash": name + "-" + hash},
 			OwnerReferences: []metav1.OwnerReference{{Kind: kind, Name: name, Controller: new(true)}},
 		}}
 		if subset != "" {
@@ -43,7 +44,8 @@ func waitingPods(owner, subset, text string, now time.Time) []*corev1.Pod {
 			pod.Annotations = map[string]string{topology.AnnotationZone: zone}
 		}
 		if waits {
-			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+				Reason: corev1.PodReasonUnschedulable}}
 		} else {
 			pod.Spec.NodeName = "node"
 		}
@@ -71,13 +73,15 @@ func TestUnschedulablePodsAreCounted(t *testing.T) {
 		{"in a rollout whose new revision nobody knows", "CloneSet/web", "", "a=1 b?=1 c?=2", 3, "", "", 0},
 		{"a Deployment in a rollout takes from all", "ReplicaSet/web", "s", "a=1 b?=2", 2, "", "", 0},
 		{"a Deployment at rest", "ReplicaSet/web", "s", "a=1 b?=1", 2, "", ":1", 0},
-		{"a StatefulSet gives up its last pods", "StatefulSet/web", "s", "web-0 web-1? web-2 web-3? web-4? web-10?", 6, "", ":3", 0},
+		{"a StatefulSet gives up its last pods", "StatefulSet/web", "s", "web-0 web-1? web-2 web-3? web-4? web-10?", 6, "",
+			":3", 0},
 		{"a StatefulSet whose last pod runs", "StatefulSet/web", "s", "web-0? web-1? web-2", 3, "", "", 0},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			groups := map[string][]*corev1.Pod{tc.owner: waitingPods(tc.owner, tc.subset, tc.pods, now)}
-			found, next := count(groups, map[string]int32{tc.subset: tc.desired}, func(*metav1.OwnerReference) maker { return maker{workload.Maker{Update: tc.newest}} }, critical, now)
+			found, next := count(groups, map[string]int32{tc.subset: tc.desired},
+				func(*metav1.OwnerReference) maker { return maker{workload.Maker{Update: tc.newest}} }, critical, now)
 			var want []work.UnschedulablePods
 			for _, part := range strings.Fields(tc.want) {
 				zone, n, _ := strings.Cut(part, ":")
@@ -98,7 +102,8 @@ func TestPodsOfSeveralOwners(t *testing.T) {
 		"CloneSet/x": waitingPods("CloneSet/x", "x", "a b? c?", now),
 		"CloneSet/y": waitingPods("CloneSet/y", "y", "d e? f?", now),
 	}
-	found, _ := count(groups, map[string]int32{"x": 2, "y": 3}, func(*metav1.OwnerReference) maker { return maker{} }, 30*time.Second, now)
+	found, _ := count(groups, map[string]int32{"x": 2, "y": 3}, func(*metav1.OwnerReference) maker { return maker{} },
+		30*time.Second, now)
 	want := []work.UnschedulablePods{{Subset: "x", Pods: 1}, {Subset: "y", Pods: 2}}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -115,7 +120,8 @@ func TestPodsThatAreNotMade(t *testing.T) {
 		maker             maker
 		want              string // "zone:pods"
 	}{
-		{"a StatefulSet waits for its last pod", "StatefulSet/web", "web-0 web-1?", 5, maker{workload.Maker{AtOnce: 1}}, ":4"},
+		{"a StatefulSet waits for its last pod", "StatefulSet/web", "web-0 web-1?", 5, maker{workload.Maker{AtOnce: 1}},
+			":4"},
 		{"one that is Parallel does not", "StatefulSet/web", "web-0 web-1?", 5, maker{}, ":1"},
 		{"its last pod has a node", "StatefulSet/web", "web-0 web-1", 5, maker{workload.Maker{AtOnce: 1}}, ""},
 		{"its last pod does not wait for long", "StatefulSet/web", "web-0 web-1?!", 5, maker{workload.Maker{AtOnce: 1}}, ""},
@@ -124,13 +130,16 @@ func TestPodsThatAreNotMade(t *testing.T) {
 		{"a CloneSet makes two at once", "CloneSet/web", "a b? c?", 6, maker{workload.Maker{AtOnce: 2}}, ":5"},
 		{"of the two one starts", "CloneSet/web", "a b? c?!", 6, maker{workload.Maker{AtOnce: 2}}, ":1"},
 		{"a CloneSet without a limit", "CloneSet/web", "a b?", 6, maker{}, ":1"},
-		{"in zones: those of other zones are made when these are gone", "CloneSet/web", "a@x b?@x", 7, maker{workload.Maker{AtOnce: 1, Zones: zones}}, "x:2"},
-		{"in a zone that the hub gave no number", "CloneSet/web", "a@x b?@z", 7, maker{workload.Maker{AtOnce: 1, Zones: zones}}, "z:1"},
+		{"in zones: those of other zones are made when these are gone", "CloneSet/web", "a@x b?@x", 7,
+			maker{workload.Maker{AtOnce: 1, Zones: zones}}, "x:2"},
+		{"in a zone that the hub gave no number", "CloneSet/web", "a@x b?@z", 7,
+			maker{workload.Maker{AtOnce: 1, Zones: zones}}, "z:1"},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			groups := map[string][]*corev1.Pod{tc.owner: waitingPods(tc.owner, "", tc.pods, now)}
-			found, _ := count(groups, map[string]int32{"": tc.desired}, func(*metav1.OwnerReference) maker { return tc.maker }, 30*time.Second, now)
+			found, _ := count(groups, map[string]int32{"": tc.desired}, func(*metav1.OwnerReference) maker { return tc.maker },
+				30*time.Second, now)
 			var got []string
 			for _, u := range found {
 				got = append(got, fmt.Sprintf("%s:%d", u.Zone, u.Pods))
@@ -154,7 +163,8 @@ func TestPodsOfAHubsSpread(t *testing.T) {
 			subset := pod.Annotations[topology.AnnotationZone]
 			pod.Annotations = nil
 			if subset != "" {
-				pod.Annotations = map[string]string{apps.AnnotationMatchedWorkloadSpread: fmt.Sprintf(`{"name":%q,"subset":%q}`, name, subset)}
+				pod.Annotations = map[string]string{apps.AnnotationMatchedWorkloadSpread: fmt.Sprintf(`{"name":%q,"subset":%q}`,
+					name, subset)}
 			}
 		}
 		return pods
@@ -179,7 +189,8 @@ func TestPodsOfAHubsSpread(t *testing.T) {
 				set.Spec.ScaleStrategy.MaxUnavailable = new(intstr.Parse(tc.atOnce))
 			}
 			groups := map[string][]*corev1.Pod{"CloneSet/web": pods(tc.spread, tc.pods)}
-			found, _ := count(groups, map[string]int32{"": tc.desired}, func(*metav1.OwnerReference) maker { return maker{cloneset.Reporting().Maker(set)} }, 30*time.Second, now)
+			found, _ := count(groups, map[string]int32{"": tc.desired},
+				func(*metav1.OwnerReference) maker { return maker{cloneset.Reporting().Maker(set)} }, 30*time.Second, now)
 			var got []string
 			for _, u := range found {
 				if u.Zone != "" {
@@ -203,7 +214,8 @@ func TestMakerOfCloneSet(t *testing.T) {
 	}
 	set.Spec.ScaleStrategy.MaxUnavailable = new(intstr.FromString("30%"))
 	set.Annotations = map[string]string{topology.AnnotationZones: `{"x":3}`}
-	if diff := cmp.Diff(workload.Maker{Update: "web-1", AtOnce: 2, Zones: map[string]int32{"x": 3}}, cloneset.Reporting().Maker(set)); diff != "" {
+	if diff := cmp.Diff(workload.Maker{Update: "web-1", AtOnce: 2, Zones: map[string]int32{"x": 3}},
+		cloneset.Reporting().Maker(set)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -47,7 +47,8 @@ func TestRights(t *testing.T) {
 // TestRules holds the same rules as the chart takes them up: those of a kind that is carried only where the hub may
 // bring it.
 func TestRules(t *testing.T) {
-	for name, rules := range map[string]any{"agent": OwnRules(), "agent-carried": CarriedRules(), "agent-namespace": NamespaceRules()} {
+	for name, rules := range map[string]any{"agent": OwnRules(), "agent-carried": CarriedRules(),
+		"agent-namespace": NamespaceRules()} {
 		t.Run(name, func(t *testing.T) {
 			got, err := yaml.Marshal(rules)
 			if err != nil {

@@ -18,7 +18,8 @@ import (
 // nonsense.
 func TestStart(t *testing.T) {
 	const traceID, spanID = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
-	for carried, want := range map[string]int{"00-" + traceID + "-" + spanID + "-01": 1, "": 0, "nonsense": 0, "00-00000000000000000000000000000000-" + spanID + "-01": 0} {
+	for carried, want := range map[string]int{"00-" + traceID + "-" + spanID + "-01": 1, "": 0, "nonsense": 0,
+		"00-00000000000000000000000000000000-" + spanID + "-01": 0} {
 		kept := tracetest.NewInMemoryExporter()
 		tracer := tracing.New(sdktrace.NewTracerProvider(sdktrace.WithSyncer(kept)), "east")
 		w := &work.Work{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{topology.AnnotationTraceparent: carried}}}
@@ -29,7 +30,8 @@ func TestStart(t *testing.T) {
 			t.Errorf("%q: %d spans, want %d", carried, len(spans), want)
 		}
 		for _, s := range spans {
-			if s.SpanContext.TraceID().String() != traceID || s.Parent.SpanID().String() != spanID || s.Status.Code != codes.Error {
+			if s.SpanContext.TraceID().String() != traceID || s.Parent.SpanID().String() != spanID ||
+				s.Status.Code != codes.Error {
 				t.Errorf("%q: %+v", carried, s)
 			}
 		}

@@ -82,8 +82,9 @@ func New[T client.Object, M any](parts Parts, kind Kind[T, M]) *Controller[T, M]
 	}
 	c := &Controller[T, M]{
 		Client: parts.Client, Live: parts.Live, Events: parts.Events, Clock: parts.Clock, Gate: parts.Gate,
-		Nodes: parts.Nodes, kind: kind, namespaces: namespaces.New(parts.Namespaces), objects: map[types.NamespacedName]*known[M]{},
-		fresh: freshness.NewTracker(parts.Clock, parts.Live, func() client.Object { return kind.New() }),
+		Nodes: parts.Nodes, kind: kind, namespaces: namespaces.New(parts.Namespaces),
+		objects: map[types.NamespacedName]*known[M]{},
+		fresh:   freshness.NewTracker(parts.Clock, parts.Live, func() client.Object { return kind.New() }),
 	}
 	c.History = history.Store{Client: c.Client, Live: c.Live,
 		Fresh: c.fresh.TrackIn(func() client.Object { return &appsv1.ControllerRevision{} }, c.Client)}

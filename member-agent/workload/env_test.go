@@ -52,7 +52,8 @@ func TestAmountsHoldInPlaceOfTheSpec(t *testing.T) {
 func TestAmountsAreReadFromTheAnnotation(t *testing.T) {
 	for value, want := range map[string]*topology.MemberBudget{
 		"": nil,
-		`{"updated":3,"unavailable":1,"surge":2}`:               {Budget: topology.Budget{Updated: 3, Unavailable: 1, Surge: 2}},
+		`{"updated":3,"unavailable":1,"surge":2}`: {Budget: topology.Budget{Updated: 3, Unavailable: 1,
+			Surge: 2}},
 		`{"updated":3,"unavailable":0,"surge":0,"paused":true}`: {Budget: topology.Budget{Updated: 3}, Paused: true},
 	} {
 		object := &metav1.PartialObjectMetadata{}

@@ -60,7 +60,8 @@ func TestSlimNode(t *testing.T) {
 	if workload.NodeChanged(slim, whole) || !slim.Spec.Unschedulable || len(slim.Status.Allocatable) != 1 {
 		t.Errorf("what is read is gone: %+v", slim)
 	}
-	if slim.Annotations != nil || slim.Spec.ProviderID != "" || slim.Status.Images != nil || len(slim.Status.Conditions) != 1 {
+	if slim.Annotations != nil || slim.Spec.ProviderID != "" || slim.Status.Images != nil ||
+		len(slim.Status.Conditions) != 1 {
 		t.Errorf("what nobody reads is kept: %+v", slim)
 	}
 }

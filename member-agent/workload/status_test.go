@@ -36,13 +36,15 @@ func TestManyErrorsAreToldOnce(t *testing.T) {
 	for i := range 100 {
 		errs = append(errs, fmt.Errorf("create pod shop/web-*: exceeded quota %d", i%2))
 	}
-	if got, want := Text(errors.Join(errs...)), "create pod shop/web-*: exceeded quota 0\ncreate pod shop/web-*: exceeded quota 1"; got != want {
+	if got, want := Text(errors.Join(errs...)), "create pod shop/web-*: exceeded quota 0\ncreate pod shop/web-*: "+
+		"exceeded quota 1"; got != want {
 		t.Errorf("told %q, want %q", got, want)
 	}
 	for i := range 100 {
 		errs[i] = fmt.Errorf("patch pod shop/web-%d: refused", i)
 	}
-	if got := Text(errors.Join(errs...)); strings.Count(got, "refused") != shownErrors || !strings.HasSuffix(got, "\nand 97 more") {
+	if got := Text(errors.Join(errs...)); strings.Count(got, "refused") != shownErrors ||
+		!strings.HasSuffix(got, "\nand 97 more") {
 		t.Errorf("told %q", got)
 	}
 	if got := Note(errors.New(strings.Repeat("ä", longestNote))); !utf8.ValidString(got) || len(got) > 1024 {

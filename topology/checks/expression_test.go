@@ -10,7 +10,8 @@ import (
 )
 
 func TestOfWorkload(t *testing.T) {
-	o := &apps.CloneSet{Status: apps.CloneSetStatus{Replicas: 3, Conditions: []apps.CloneSetCondition{{Type: "Ready", Status: "True"}}}}
+	o := &apps.CloneSet{Status: apps.CloneSetStatus{Replicas: 3,
+		Conditions: []apps.CloneSetCondition{{Type: "Ready", Status: "True"}}}}
 	o.ObjectMeta = metav1.ObjectMeta{Name: "web", Labels: map[string]string{"a": "b"}}
 	for expression, want := range map[string]string{
 		"object.status.replicas == 3": "",
@@ -19,10 +20,13 @@ func TestOfWorkload(t *testing.T) {
 		"object.status.replicas > 3":                                                  "object.status.replicas > 3 is false",
 		"object.status.nothing > 3":                                                   "no such key: nothing",
 		"object.status.replicas":                                                      "is no true or false",
-		"object.status.replicas >":                                                    "its expression is not valid: Syntax error: mismatched input '<EOF>'",
-		"object.status.replicas === 3":                                                "(at column 26 of object.status.replicas === 3); correct the policy",
-		"subject.x":                                                                   "undeclared reference",
-		"[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, true)))))": "cost limit",
+		"object.status.replicas >": "its expression is not valid: " +
+			"Syntax error: mismatched input '<EOF>'",
+		"object.status.replicas === 3": "(at column 26 of " +
+			"object.status.replicas === 3); correct the policy",
+		"subject.x": "undeclared reference",
+		"[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, " +
+			"[1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, true)))))": "cost limit",
 	} {
 		if got := OfWorkload(expression, o); want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", expression, got, want)

@@ -100,7 +100,8 @@ func (in adaptiveInput) decide(t *testing.T, divide divideSubsetsFunc) ([]int64,
 
 // closedMins checks that closed subsets have their mins, as far as n reaches in the order of the subsets, and returns
 // how much of these mins is not ready. taken is what an earlier subset takes of n before.
-func closedMins(n int64, places []place, given []int64, taken func(p *place) int64, fail func(string, ...any)) (unfilled int64) {
+func closedMins(n int64, places []place, given []int64, taken func(p *place) int64,
+	fail func(string, ...any)) (unfilled int64) {
 	left := n
 	for i := range places {
 		p := &places[i]
@@ -121,7 +122,8 @@ func checkAdaptive(t *testing.T, in adaptiveInput) {
 		given, places := in.decide(t, divide)
 		fail := func(format string, args ...any) {
 			t.Helper()
-			t.Errorf("%s: %s\nN=%d %+v\nseen %+v\ngiven %v", name, fmt.Sprintf(format, args...), in.n, in.subsets, in.seen, given)
+			t.Errorf("%s: %s\nN=%d %+v\nseen %+v\ngiven %v", name, fmt.Sprintf(format, args...), in.n, in.subsets, in.seen,
+				given)
 		}
 		n, step := int64(in.n), int64(0)
 		if name == "Adaptive" {

@@ -153,11 +153,13 @@ func TestAdaptiveRefuses(t *testing.T) {
 	}{
 		{"negative N", -1, parse("a"), nil, "replicas -1 is negative: use 0 or more"},
 		{"bad bounds", 1, parse("a{5,3}"), nil, `subset "a": min 5 is above max 3: lower min or raise max`},
-		{"negative ready", 1, parse("a"), []Seen{seen(1, -1)}, `subset "a": of replicas 1, ready -1, starting 0, bound 0 and reserved 0 one is negative: use 0 or more`},
+		{"negative ready", 1, parse("a"), []Seen{seen(1, -1)},
+			`subset "a": of replicas 1, ready -1, starting 0, bound 0 and reserved 0 one is negative: use 0 or more`},
 	}
 	for _, tc := range tests {
 		t.Run(tc.reason, func(t *testing.T) {
-			for name, divide := range map[string]func(int32, []Subset, []Seen) ([]SubsetShare, error){"Adaptive": Adaptive, "Reserve": Reserve} {
+			for name, divide := range map[string]func(int32, []Subset, []Seen) ([]SubsetShare, error){"Adaptive": Adaptive,
+				"Reserve": Reserve} {
 				if _, err := divide(tc.n, tc.subsets, tc.seen); err == nil || err.Error() != tc.want {
 					t.Errorf("%s: got error %v, want %s", name, err, tc.want)
 				}

@@ -8,7 +8,8 @@ import (
 // BenchmarkDivide divides over many cells of one subset: from nothing, with one replica more than placed, and scaled by
 // a tenth. The cost must depend on the cells, not on the replicas.
 func BenchmarkDivide(b *testing.B) {
-	for _, size := range []struct{ replicas, cells int32 }{{1_000, 1_000}, {100_000, 1_000}, {1_000_000_000, 1_000}, {1_000_000, 5_000}} {
+	for _, size := range []struct{ replicas, cells int32 }{{1_000, 1_000}, {100_000, 1_000}, {1_000_000_000, 1_000},
+		{1_000_000, 5_000}} {
 		for _, from := range []string{"nothing", "one-less", "nine-tenths", "ten-ninths"} {
 			b.Run(fmt.Sprintf("replicas=%d/cells=%d/from=%s", size.replicas, size.cells, from), func(b *testing.B) {
 				in := fleet(size.replicas, size.cells)

@@ -109,12 +109,12 @@
 //
 // Differences from OpenKruise beside the return, each because the published rule would lose pods:
 //
-//   - Where floors and ready pods exceed N, ready pods come before floors that are not ready. OpenKruise fills the floors in
-//     order, so that a min that was raised, or that cannot be scheduled, takes ready pods from later subsets.
-//   - Pods of a closed subset that have a node stay while they start. OpenKruise drops them, so that pods which start for
-//     longer than rescheduleCriticalSeconds never get ready in a subset that has room for a part of them.
-//   - Stand-ins that still start stay while others are tried. OpenKruise drops what is not ready at each trial, so that pods
-//     which start for longer than unschedulableDuration would never get ready.
+//   - Where floors and ready pods exceed N, ready pods come before floors that are not ready. OpenKruise fills the
+//     floors in order, so that a min that was raised, or that cannot be scheduled, takes ready pods from later subsets.
+//   - Pods of a closed subset that have a node stay while they start. OpenKruise drops them, so that pods which start
+//     for longer than rescheduleCriticalSeconds never get ready in a subset that has room for a part of them.
+//   - Stand-ins that still start stay while others are tried. OpenKruise drops what is not ready at each trial, so that
+//     pods which start for longer than unschedulableDuration would never get ready.
 //   - R is at most the replicas, since surge pods of a rollout are no reason to have more.
 //   - What no open subset may take waits in a closed one. OpenKruise asks for fewer than N pods then.
 //
@@ -128,8 +128,9 @@
 // reserved; if those cannot be scheduled either, others once more, up to N for each subset, as published. Differences
 // from OpenKruise:
 //
-//   - A stand-in that is ready stays until a pod in its place is ready: at least min(N, ready) ready pods stay. OpenKruise
-//     marks a subset as closed again when it has recovered and grows, and loses the stand-ins where that comes too late.
+//   - A stand-in that is ready stays until a pod in its place is ready: at least min(N, ready) ready pods stay.
+//     OpenKruise marks a subset as closed again when it has recovered and grows, and loses the stand-ins where that
+//     comes too late.
 //   - No subset gets more than N. OpenKruise may ask for its min beside N where all is reserved.
 //   - At least N pods are asked for, if the bounds allow it: what no open subset may take waits in a closed one.
 //

@@ -74,9 +74,11 @@ func best(n int64, cells []Cell, limits []limit) verdict {
 // a tree are of its groups and of single cells, none across another, with cells that are frozen or have floors, and
 // every type of spread; else they are of anything, over regions.
 func smallGroups(random *rand.Rand, tree bool) Input {
-	in := Input{Replicas: random.Int32N(8), Subsets: []Subset{{}}, Salt: fmt.Sprint(random.IntN(10)), Spread: Spread{By: ByRegion}}
+	in := Input{Replicas: random.Int32N(8), Subsets: []Subset{{}}, Salt: fmt.Sprint(random.IntN(10)),
+		Spread: Spread{By: ByRegion}}
 	if tree {
-		in.Spread.By, in.Spread.Type = []By{ByRegion, ByZone, ByCluster}[random.IntN(3)], []Type{"", Available, Compact}[random.IntN(3)]
+		in.Spread.By, in.Spread.Type = []By{ByRegion, ByZone, ByCluster}[random.IntN(3)],
+			[]Type{"", Available, Compact}[random.IntN(3)]
 	}
 	zones := []string{"a", "b", "c"}
 	regions := map[string]string{"a": "r1", "b": "r1", "c": "r2"}
@@ -85,7 +87,8 @@ func smallGroups(random *rand.Rand, tree bool) Input {
 			if random.IntN(4) == 0 {
 				continue
 			}
-			c := Cell{Cluster: cluster, Zone: zone, Region: regions[zone], Weight: 1 + random.Int32N(3), Current: max(random.Int32N(6)-2, 0)}
+			c := Cell{Cluster: cluster, Zone: zone, Region: regions[zone], Weight: 1 + random.Int32N(3),
+				Current: max(random.Int32N(6)-2, 0)}
 			if random.IntN(4) == 0 {
 				c.Capacity = new(random.Int32N(3))
 			}
@@ -222,16 +225,23 @@ func TestGroupsGrowOneByOne(t *testing.T) {
 		spread Spread
 		cells  string
 	}{
-		{"a group whose floor no cell of its own has does not take the first replicas and give them back", Spread{By: ByCluster},
+		{"a group whose floor no cell of its own has does not take the first replicas and give them back",
+			Spread{By: ByCluster},
 			"z0/c1 w2 min2,z0/c2=2 w0 min1 avoid,z1/c0=2 w2 min1 max3 room1,z2/c1=2 room1"},
-		{"a zone's max is below what a frozen cell and the floor of another one in it hold", Spread{By: ByZone, Bounds: bounded("zone=a max=5")},
+		{"a zone's max is below what a frozen cell and the floor of another one in it hold",
+			Spread{By: ByZone, Bounds: bounded("zone=a max=5")},
 			"a/x=4 frozen,a/y=3 min3,b/z=6 min2"},
-		{"the same, and the floor is not met", Spread{By: ByZone, Bounds: bounded("zone=a max=5")}, "a/x=4 frozen,a/y min3,b/z=6 min2"},
-		{"the same, and the frozen cell has a floor of its own", Spread{By: ByZone, Bounds: bounded("zone=a max=5")}, "a/x=4 min2 frozen,a/y=3 min3,b/z=6 min2,b/x=3 frozen"},
-		{"frozen cells in two zones, each at its max", Spread{By: ByZone, Bounds: bounded("zone=a max=4", "zone=b max=3")}, "a/x=4 frozen,a/y=3 min3,b/z=6 min2,b/x=3 frozen,c/x=2"},
-		{"the floor of a group takes nothing for a cell that is to be avoided", Spread{By: ByRegion, Bounds: bounded("cluster=c1 min=3", "region=r2 max=3")},
+		{"the same, and the floor is not met", Spread{By: ByZone, Bounds: bounded("zone=a max=5")},
+			"a/x=4 frozen,a/y min3,b/z=6 min2"},
+		{"the same, and the frozen cell has a floor of its own", Spread{By: ByZone, Bounds: bounded("zone=a max=5")},
+			"a/x=4 min2 frozen,a/y=3 min3,b/z=6 min2,b/x=3 frozen"},
+		{"frozen cells in two zones, each at its max", Spread{By: ByZone, Bounds: bounded("zone=a max=4", "zone=b max=3")},
+			"a/x=4 frozen,a/y=3 min3,b/z=6 min2,b/x=3 frozen,c/x=2"},
+		{"the floor of a group takes nothing for a cell that is to be avoided",
+			Spread{By: ByRegion, Bounds: bounded("cluster=c1 min=3", "region=r2 max=3")},
 			"r1/z2/c1 room0,r1/z0/c1 w3 avoid,r2/z2/c2=3"},
-		{"a region's max above those of its zones", Spread{By: ByRegion, Bounds: bounded("region=r max=6", "zone=a max=5")}, "r/a/x=4 frozen,r/a/y=3 min3,r/b/z=6 min2,r/b/x=3 frozen,s/c/x=2"},
+		{"a region's max above those of its zones", Spread{By: ByRegion, Bounds: bounded("region=r max=6", "zone=a max=5")},
+			"r/a/x=4 frozen,r/a/y=3 min3,r/b/z=6 min2,r/b/x=3 frozen,s/c/x=2"},
 	}
 	for _, tc := range tests {
 		for _, kind := range []Type{"", Available, Compact} {

@@ -40,7 +40,8 @@ func (r Reason) OfCell() (string, bool) {
 	case CellFrozen:
 		return "it is unhealthy or cut off, so it gets nothing new and keeps what it has", true
 	case CellKept:
-		return "it has more than its share, since nothing that runs is moved for balance, or the others can take no more", true
+		return "it has more than its share, since nothing that runs is moved for balance, or the others can take no more",
+			true
 	case CellWaiting:
 		return "the others keep what they have, so it gets the next replicas that are added", true
 	}
@@ -68,14 +69,16 @@ func (s SubsetShare) Message() string {
 		why = "its pods cannot be scheduled, so it keeps those that have a node, and the other subsets take the rest"
 		if low, ok := s.Reason.Params["min"]; ok {
 			why = fmt.Sprintf(
-				"its pods cannot be scheduled, so it keeps those that have a node and its min of %s, and the other subsets take the rest",
+				"its pods cannot be scheduled, so it keeps those that have a node and its min of %s, and the other subsets take "+
+					"the rest",
 				low,
 			)
 		}
 	case SubsetReserved:
 		why = "its pods that cannot be scheduled are kept, and others run in their place until they are ready"
 	case SubsetNoAlternative:
-		why = "its pods cannot be scheduled, but all other subsets are at their max or cannot schedule pods either, so they wait here; add nodes or raise a max"
+		why = "its pods cannot be scheduled, but all other subsets are at their max or cannot schedule pods either, so " +
+			"they wait here; add nodes or raise a max"
 	case SubsetStandIn:
 		why = "it runs pods in place of those that are not ready in other subsets"
 	case SubsetReturning:
@@ -101,18 +104,23 @@ func (u Unplaced) Message() string {
 func (r Reason) OfUnplaced() (string, bool) {
 	switch r.Code {
 	case UnplacedNoCell:
-		return "no cluster matches it; add a cluster or a zone with the labels of its node selector, or change the selector", true
+		return "no cluster matches it; add a cluster or a zone with the labels of its node selector, or change the selector",
+			true
 	case UnplacedBounds:
-		return "everything that may take more is at its max or has weight 0; raise a max or a weight, or lower the replicas", true
+		return "everything that may take more is at its max or has weight 0; raise a max or a weight, or lower the replicas",
+			true
 	case UnplacedCapacity:
 		if r.Params["also"] == UnplacedFrozen {
-			return "the clusters that may take more have no room or are unhealthy; add nodes or clusters, bring the unhealthy ones back, or lower the replicas", true
+			return "the clusters that may take more have no room or are unhealthy; add nodes or clusters, bring the unhealthy " +
+				"ones back, or lower the replicas", true
 		}
 		return "the clusters that may take more have no room; add nodes or clusters, or lower the replicas", true
 	case UnplacedSkew:
-		return fmt.Sprintf("the rest of the fleet is full, and more where there is room would be above the max skew of %s; add nodes where it is full, or raise maxSkew", r.Params["maxSkew"]), true
+		return fmt.Sprintf("the rest of the fleet is full, and more where there is room would be above the max skew of %s; "+
+			"add nodes where it is full, or raise maxSkew", r.Params["maxSkew"]), true
 	case UnplacedTainted:
-		return "the clusters that may take more have a taint that the policy does not tolerate; remove the taint, or tolerate it", true
+		return "the clusters that may take more have a taint that the policy does not tolerate; remove the taint, or " +
+			"tolerate it", true
 	case UnplacedFrozen:
 		return "the clusters that may take more are unhealthy or cut off; bring them back, or add a cluster", true
 	}

@@ -12,11 +12,13 @@ import (
 func TestMessages(t *testing.T) {
 	tests := []struct{ got, want string }{
 		{
-			Share{Subset: "a", Cluster: "east", Zone: "z1", Replicas: 3, Reason: Reason{CellWeight, map[string]string{"weight": "2"}}}.Message(),
+			Share{Subset: "a", Cluster: "east", Zone: "z1", Replicas: 3,
+				Reason: Reason{CellWeight, map[string]string{"weight": "2"}}}.Message(),
 			`east/z1 has 3 of subset "a": that is its share by its weight of 2`,
 		},
 		{
-			SubsetShare{Name: "a", Replicas: 3, Reason: Reason{SubsetSumMismatch, map[string]string{"replicas": "33%"}}}.Message(),
+			SubsetShare{Name: "a", Replicas: 3, Reason: Reason{SubsetSumMismatch,
+				map[string]string{"replicas": "33%"}}}.Message(),
 			`subset "a" has 3: the replicas of all subsets do not sum to those of the workload, so its 33% counts as a weight`,
 		},
 		{
@@ -29,7 +31,8 @@ func TestMessages(t *testing.T) {
 		},
 		{
 			Unplaced{Replicas: 1, Reason: Reason{Code: UnplacedFrozen}}.Message(),
-			"1 replica of the workload not placed: the clusters that may take more are unhealthy or cut off; bring them back, or add a cluster",
+			"1 replica of the workload not placed: the clusters that may take more are unhealthy or cut off; bring them back, " +
+				"or add a cluster",
 		},
 	}
 	for _, tc := range tests {

@@ -104,7 +104,8 @@ func checkDivide(t *testing.T, random *rand.Rand, in Input) {
 		if got.Replicas < 0 || c.Max != nil && got.Replicas > *c.Max {
 			fail("cell %s outside its bounds", c.Cluster)
 		}
-		if (c.Frozen || c.Taint == NoSchedule || c.Taint == NoExecute || leafWeight(&in.Spread, &c) == 0 && c.Min == 0 && !hasMins(in)) && got.Replicas > c.Current {
+		if (c.Frozen || c.Taint == NoSchedule || c.Taint == NoExecute || leafWeight(&in.Spread, &c) == 0 && c.Min == 0 &&
+			!hasMins(in)) && got.Replicas > c.Current {
 			fail("cell %s got something new", c.Cluster)
 		}
 		if c.Capacity != nil && got.Replicas > c.Current+max(*c.Capacity, 0) {
@@ -117,7 +118,8 @@ func checkDivide(t *testing.T, random *rand.Rand, in Input) {
 	for i, c := range cells {
 		lost := plan.Cells[i].Replicas < c.Current
 		forced := c.Max != nil && *c.Max < c.Current
-		if c.Frozen && c.Taint != NoExecute && lost && !forced && !hasMax(in, &c) && !hasMins(in) && want[c.Subset].Replicas >= frozen[c.Subset] && !floorsHeld(cells, plan, c.Subset) {
+		if c.Frozen && c.Taint != NoExecute && lost && !forced && !hasMax(in, &c) && !hasMins(in) &&
+			want[c.Subset].Replicas >= frozen[c.Subset] && !floorsHeld(cells, plan, c.Subset) {
 			fail("frozen cell %s lost something, N did not force it", c.Cluster)
 		}
 	}
@@ -354,7 +356,9 @@ func randomSpread(random *rand.Rand, in *Input, size int32) {
 			c.Taint = []Effect{PreferNoSchedule, NoSchedule, NoExecute}[random.IntN(3)]
 		}
 	}
-	slices.SortFunc(in.Cells, func(a, b Cell) int { return strings.Compare(a.Subset+a.Cluster+a.Zone, b.Subset+b.Cluster+b.Zone) })
+	slices.SortFunc(in.Cells, func(a, b Cell) int {
+		return strings.Compare(a.Subset+a.Cluster+a.Zone, b.Subset+b.Cluster+b.Zone)
+	})
 	in.Cells = slices.CompactFunc(in.Cells, func(a, b Cell) bool {
 		return a.Subset == b.Subset && a.Cluster == b.Cluster && a.Zone == b.Zone
 	})

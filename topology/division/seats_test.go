@@ -68,17 +68,27 @@ func TestSeatsWithBoundsAndCurrent(t *testing.T) {
 		want     []int64
 		wantRest int64
 	}{
-		{"5:3:2 with a max and a min", 20, []Entry{bounded(5, 0, 8, 0), bounded(3, 0, Unbounded, 0), bounded(2, 6, Unbounded, 0)}, []int64{8, 6, 6}, 0},
+		{"5:3:2 with a max and a min", 20, []Entry{bounded(5, 0, 8, 0), bounded(3, 0, Unbounded, 0),
+			bounded(2, 6, Unbounded, 0)}, []int64{8, 6, 6}, 0},
 		{"all at their max", 20, []Entry{bounded(1, 0, 8, 0), bounded(1, 0, 3, 0)}, []int64{8, 3}, 9},
 		{"floors above n are filled by weight", 4, []Entry{bounded(1, 3, 9, 0), bounded(1, 5, 9, 0)}, []int64{2, 2}, 0},
 		{"a floor of a weightless entry is kept", 4, []Entry{bounded(1, 0, 9, 0), bounded(0, 3, 9, 0)}, []int64{1, 3}, 0},
-		{"weight changed 1:1:1 to 2:1:1: nothing moves", 100, []Entry{bounded(2, 0, Unbounded, 34), bounded(1, 0, Unbounded, 33), bounded(1, 0, Unbounded, 33)}, []int64{34, 33, 33}, 0},
-		{"then added seats go to the one below its target", 110, []Entry{bounded(2, 0, Unbounded, 34), bounded(1, 0, Unbounded, 33), bounded(1, 0, Unbounded, 33)}, []int64{44, 33, 33}, 0},
-		{"a new equal entry pulls nothing", 10, []Entry{bounded(1, 0, Unbounded, 4), bounded(1, 0, Unbounded, 3), bounded(1, 0, Unbounded, 3), bounded(1, 0, Unbounded, 0)}, []int64{4, 3, 3, 0}, 0},
-		{"it gets what is added", 13, []Entry{bounded(1, 0, Unbounded, 4), bounded(1, 0, Unbounded, 3), bounded(1, 0, Unbounded, 3), bounded(1, 0, Unbounded, 0)}, []int64{4, 3, 3, 3}, 0},
-		{"scale-in takes from those above", 6, []Entry{bounded(1, 0, Unbounded, 7), bounded(1, 0, Unbounded, 2)}, []int64{4, 2}, 0},
-		{"a weightless entry gives first", 8, []Entry{bounded(0, 0, Unbounded, 5), bounded(1, 0, Unbounded, 5)}, []int64{3, 5}, 0},
-		{"a weightless entry gets nothing new", 12, []Entry{bounded(0, 0, Unbounded, 5), bounded(1, 0, Unbounded, 5)}, []int64{5, 7}, 0},
+		{"weight changed 1:1:1 to 2:1:1: nothing moves", 100,
+			[]Entry{bounded(2, 0, Unbounded, 34), bounded(1, 0, Unbounded, 33), bounded(1, 0, Unbounded, 33)},
+			[]int64{34, 33, 33}, 0},
+		{"then added seats go to the one below its target", 110,
+			[]Entry{bounded(2, 0, Unbounded, 34), bounded(1, 0, Unbounded, 33), bounded(1, 0, Unbounded, 33)},
+			[]int64{44, 33, 33}, 0},
+		{"a new equal entry pulls nothing", 10, []Entry{bounded(1, 0, Unbounded, 4), bounded(1, 0, Unbounded, 3),
+			bounded(1, 0, Unbounded, 3), bounded(1, 0, Unbounded, 0)}, []int64{4, 3, 3, 0}, 0},
+		{"it gets what is added", 13, []Entry{bounded(1, 0, Unbounded, 4), bounded(1, 0, Unbounded, 3),
+			bounded(1, 0, Unbounded, 3), bounded(1, 0, Unbounded, 0)}, []int64{4, 3, 3, 3}, 0},
+		{"scale-in takes from those above", 6, []Entry{bounded(1, 0, Unbounded, 7), bounded(1, 0, Unbounded, 2)},
+			[]int64{4, 2}, 0},
+		{"a weightless entry gives first", 8, []Entry{bounded(0, 0, Unbounded, 5), bounded(1, 0, Unbounded, 5)},
+			[]int64{3, 5}, 0},
+		{"a weightless entry gets nothing new", 12, []Entry{bounded(0, 0, Unbounded, 5), bounded(1, 0, Unbounded, 5)},
+			[]int64{5, 7}, 0},
 		{"only weightless ones: the rest stays", 12, []Entry{bounded(0, 0, Unbounded, 5)}, []int64{5}, 7},
 		{"a lowered max moves just that", 10, []Entry{bounded(1, 0, 3, 5), bounded(1, 0, Unbounded, 5)}, []int64{3, 7}, 0},
 		{"no entries", 3, nil, nil, 3},
@@ -106,10 +116,14 @@ func TestSeatsTies(t *testing.T) {
 		want    []int64
 	}{
 		{"more room first", []Entry{{Weight: 1, Max: 3, Key: "a"}, {Weight: 1, Max: 9, Key: "b"}}, []int64{0, 1}},
-		{"more room first, whatever the key", []Entry{{Weight: 1, Max: 3, Key: "b"}, {Weight: 1, Max: 9, Key: "a"}}, []int64{0, 1}},
-		{"unbounded is the most room", []Entry{{Weight: 1, Max: 1 << 40, Key: "a"}, {Weight: 1, Max: Unbounded, Key: "b"}}, []int64{0, 1}},
-		{"unbounded, whatever the key", []Entry{{Weight: 1, Max: 1 << 40, Key: "b"}, {Weight: 1, Max: Unbounded, Key: "a"}}, []int64{0, 1}},
-		{"who has the seat keeps it", []Entry{{Weight: 1, Max: 9, Key: "a"}, {Weight: 1, Max: 3, Current: 1, Key: "b"}}, []int64{0, 1}},
+		{"more room first, whatever the key", []Entry{{Weight: 1, Max: 3, Key: "b"}, {Weight: 1, Max: 9, Key: "a"}},
+			[]int64{0, 1}},
+		{"unbounded is the most room", []Entry{{Weight: 1, Max: 1 << 40, Key: "a"}, {Weight: 1, Max: Unbounded, Key: "b"}},
+			[]int64{0, 1}},
+		{"unbounded, whatever the key", []Entry{{Weight: 1, Max: 1 << 40, Key: "b"}, {Weight: 1, Max: Unbounded, Key: "a"}},
+			[]int64{0, 1}},
+		{"who has the seat keeps it", []Entry{{Weight: 1, Max: 9, Key: "a"}, {Weight: 1, Max: 3, Current: 1, Key: "b"}},
+			[]int64{0, 1}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.reason, func(t *testing.T) {
@@ -143,7 +157,8 @@ func TestSeatsHashHasNoBias(t *testing.T) {
 // With n growing by one, exactly one share grows by one (house monotone), from zero and step by step from the last
 // answer.
 func TestSeatsMonotone(t *testing.T) {
-	for _, weights := range [][]int64{{170, 110, 60}, {6, 6, 2}, {1, 1, 1}, {1, 1, 1, 1, 1, 1, 1}, {100, 1, 1}, {3, 0, 5}} {
+	for _, weights := range [][]int64{{170, 110, 60}, {6, 6, 2}, {1, 1, 1}, {1, 1, 1, 1, 1, 1, 1}, {100, 1, 1},
+		{3, 0, 5}} {
 		sticky := weighted(weights...)
 		last := make([]int64, len(weights))
 		for n := range int64(201) {
@@ -301,7 +316,8 @@ func TestSeatsAgainstBruteForce(t *testing.T) {
 		entries := make([]Entry, k)
 		for i := range entries {
 			low := random.Int64N(3)
-			entries[i] = Entry{Weight: 1 + random.Int64N(5), Min: low, Max: low + random.Int64N(6), Current: random.Int64N(6), Key: fmt.Sprint(i)}
+			entries[i] = Entry{Weight: 1 + random.Int64N(5), Min: low, Max: low + random.Int64N(6), Current: random.Int64N(6),
+				Key: fmt.Sprint(i)}
 		}
 		n := random.Int64N(14)
 		var floors, ceilings int64

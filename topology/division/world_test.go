@@ -258,7 +258,8 @@ func (w *world) String() string {
 		if s.closed {
 			state = ", closed"
 		}
-		fmt.Fprintf(&b, "  %s: %d, %d ready, room for %d%s, %s\n", w.subsets[i].Name, s.replicas, s.ready(), s.room, state, w.shares[i].Reason)
+		fmt.Fprintf(&b, "  %s: %d, %d ready, room for %d%s, %s\n", w.subsets[i].Name, s.replicas, s.ready(), s.room, state,
+			w.shares[i].Reason)
 	}
 	return b.String()
 }
@@ -268,7 +269,8 @@ func (w *world) until(limit int, what string, done func() bool) {
 	w.t.Helper()
 	for end := w.now + limit; !done(); w.pass() {
 		if w.now > end {
-			w.t.Fatalf("%s: not after %d s (t=%d):\nN=%d, critical %d, duration %d, lag %v\n%s", what, limit, w.now, w.n, w.critical, w.duration, w.lag, w)
+			w.t.Fatalf("%s: not after %d s (t=%d):\nN=%d, critical %d, duration %d, lag %v\n%s", what, limit, w.now, w.n,
+				w.critical, w.duration, w.lag, w)
 		}
 	}
 }

@@ -32,7 +32,8 @@ func TestClear(t *testing.T) {
 		{"what serves nobody goes first", "x:2>0/2~ z:2>0/0+2~", "y:6>8/6", 0, Limits{Surge: 1}, "x:2-2 z:0 | y:6+2"},
 		{"a lost member is told nothing", "x:2>0/2! z:2>0/2~", "y:8>8/8", 0, Limits{Surge: 1}, "x:2-2 z:0 | y:8"},
 		{"what a rollout there may take yet is kept", "x:4>0/4~^2", "y:8>8/8", 0, Limits{Surge: 1}, "x:2-2 | y:8"},
-		{"pods that were starting in a member that is not heard of any more stand in for nobody", "x:4>0/4~", "y:4>4/1+3? z:4>4/4", 0, Limits{Surge: 1}, "x:3-3 | y:4 z:4"},
+		{"pods that were starting in a member that is not heard of any more stand in for nobody", "x:4>0/4~",
+			"y:4>4/1+3? z:4>4/4", 0, Limits{Surge: 1}, "x:3-3 | y:4 z:4"},
 		{"a rollout elsewhere has limits of its own", "x:4>0/4~", "y:8>8/8^2", 0, Limits{Surge: 1}, "x:0 | y:8"},
 		{"what a drain keeps is not kept twice", "x:4>0/4~", "y:4>8/4 w:2>0/2~", 0, Limits{Surge: 1}, "x:2-2 | y:4+4 w:2-2"},
 	} {
@@ -70,7 +71,8 @@ func TestClearHolds(t *testing.T) {
 		for i := range count {
 			all[to].Want += all[i].Have
 		}
-		if drained := count + r.IntN(len(all)-count); drained != int(to) && drained-count >= first == (int(to)-count >= first) {
+		if drained := count + r.IntN(len(all)-count); drained != int(to) &&
+			drained-count >= first == (int(to)-count >= first) {
 			all[to].Want, all[drained].Want, all[drained].Gradual = all[to].Want+all[drained].Want, 0, true
 		}
 		surge, broken := limits.step()
@@ -122,7 +124,8 @@ func TestClearHolds(t *testing.T) {
 				rest = rest && p == [2]int32{all[i].Want, all[i].Want}
 			}
 			if available < least || total > n+max(surge, 1)*2 {
-				t.Fatalf("seed %d, limits %+v: %d of %d are available, of %d: %s, %v", seed, limits, available, n, total, strings.TrimSpace(showOrders(all, orders)), pods)
+				t.Fatalf("seed %d, limits %+v: %d of %d are available, of %d: %s, %v", seed, limits, available, n, total,
+					strings.TrimSpace(showOrders(all, orders)), pods)
 			}
 			if rest {
 				break

@@ -66,19 +66,25 @@ func TestJudge(t *testing.T) {
 		{"another one that fails again and again does not put it off", "a:0 b:300 c", 300, 0, "a:Lost b:Silent@360 c:Fine"},
 		{"two of three together", "a:0 b:10 c", 600, 0, "a:Held b:Held c:Fine"},
 		{"two of six together are a third", "a:0 b:10 c d e f", 600, 0, "a:Held b:Held c:Fine d:Fine e:Fine f:Fine"},
-		{"two of seven are less, and one follows the other", "a:0 b:10 c d e f g", 89, 0, "a:Lost b:Silent@90 c:Fine d:Fine e:Fine f:Fine g:Fine"},
+		{"two of seven are less, and one follows the other", "a:0 b:10 c d e f g", 89, 0,
+			"a:Lost b:Silent@90 c:Fine d:Fine e:Fine f:Fine g:Fine"},
 		{"far apart they are two failures", "a:0 b:81 c", 600, 0, "a:Lost b:Lost c:Fine"},
-		{"one of those that failed together is back: the other is a single failure", "a b:10 c", 600, 0, "a:Fine b:Lost c:Fine"},
+		{"one of those that failed together is back: the other is a single failure", "a b:10 c", 600, 0,
+			"a:Fine b:Lost c:Fine"},
 		{"it was held, and has the whole time from the end of that on", "a b:10~500 c", 559, 0, "a:Fine b:Silent@560 c:Fine"},
 		{"and no longer", "a b:10~500 c", 560, 0, "a:Fine b:Lost c:Fine"},
 		{"the end of it is not told yet", "a b:10~ c", 600, 0, "a:Fine b:Silent@660 c:Fine"},
 		{"it was held in an earlier loss", "a b:10~5 c", 70, 0, "a:Fine b:Lost c:Fine"},
-		{"one that was held long waits for none that failed after it", "a:10~500 b:450 c d e f g", 515, 0, "a:Silent@560 b:Lost c:Fine d:Fine e:Fine f:Fine g:Fine"},
-		{"one of those that failed together is confirmed: the other one is held all the same", "a:0! b:10 c", 600, 0, "a:Lost b:Held c:Fine"},
+		{"one that was held long waits for none that failed after it", "a:10~500 b:450 c d e f g", 515, 0,
+			"a:Silent@560 b:Lost c:Fine d:Fine e:Fine f:Fine g:Fine"},
+		{"one of those that failed together is confirmed: the other one is held all the same", "a:0! b:10 c", 600, 0,
+			"a:Lost b:Held c:Fine"},
 		{"the only member", "a:0", 60, 0, "a:Lost"},
 		{"both of two", "a:0 b:0", 600, 0, "a:Held b:Held"},
-		{"three that follow each other within the window, of nine", "a:0 b:40 c:80 d e f g h i", 600, 0, "a:Held b:Held c:Held d:Fine e:Fine f:Fine g:Fine h:Fine i:Fine"},
-		{"one that failed long before is not held with them", "z:0 a:600 b:640 c:680 d e f g h", 2000, 0, "z:Lost a:Held b:Held c:Held d:Fine e:Fine f:Fine g:Fine h:Fine"},
+		{"three that follow each other within the window, of nine", "a:0 b:40 c:80 d e f g h i", 600, 0,
+			"a:Held b:Held c:Held d:Fine e:Fine f:Fine g:Fine h:Fine i:Fine"},
+		{"one that failed long before is not held with them", "z:0 a:600 b:640 c:680 d e f g h", 2000, 0,
+			"z:Lost a:Held b:Held c:Held d:Fine e:Fine f:Fine g:Fine h:Fine"},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			members := fleet(tc.members)
@@ -117,7 +123,8 @@ func TestJudgeHolds(t *testing.T) {
 			reversed := Judge(again, after, now, sure)
 			slices.Reverse(reversed)
 			if !slices.Equal(verdicts, reversed) {
-				t.Fatalf("seed %d: the order of the members matters: %s and %s", seed, show(members, verdicts), show(members, reversed))
+				t.Fatalf("seed %d: the order of the members matters: %s and %s", seed, show(members, verdicts),
+					show(members, reversed))
 			}
 			for i, v := range verdicts {
 				m := &members[i]

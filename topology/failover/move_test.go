@@ -66,7 +66,8 @@ func TestMove(t *testing.T) {
 	}{
 		{"nothing moves", "a:4>4/4 b:4>4/4", Limits{1, 0, false}, "a:4 b:4"},
 		{"a scale is no move", "a:4>6/4 b:4>2/4", Limits{1, 0, false}, "a:6 b:2"},
-		{"a drain with a surge starts replacements first", "a:4>0/4~ b:4>6/4 c:4>6/4", Limits{0, 1, false}, "a:4-4 b:5+1 c:4+2"},
+		{"a drain with a surge starts replacements first", "a:4>0/4~ b:4>6/4 c:4>6/4", Limits{0, 1, false},
+			"a:4-4 b:5+1 c:4+2"},
 		{"a surge for all of them", "a:4>0/4~ b:4>6/4 c:4>6/4", Limits{2, 4, false}, "a:4-4 b:6 c:6"},
 		{"one replacement is available: one goes", "a:4>0/4~ b:5>6/5 c:4>6/4", Limits{0, 1, false}, "a:3-3 b:5+1 c:4+2"},
 		{"it is gone: the next starts", "a:3>0/3~ b:5>6/5 c:4>6/4", Limits{0, 1, false}, "a:3-3 b:5+1 c:5+1"},
@@ -80,25 +81,34 @@ func TestMove(t *testing.T) {
 		{"no twin: the last copy goes first", "a:1>0/1~ b:0>1/0", Limits{1, 0, true}, "a:0 b:0+1"},
 		{"no twin: the replacement waits for it to be gone", "a:0>0/0~+1 b:0>1/0", Limits{1, 0, true}, "a:0 b:0+1"},
 		{"no twin: it is gone", "a:0>0/0~ b:0>1/0", Limits{1, 0, true}, "a:0 b:1"},
-		{"a lost member's order stays, and its replicas run elsewhere at once", "a:4>0/4! b:4>6/4 c:4>6/4", Limits{1, 0, false}, "a:4-4 b:6 c:6"},
+		{"a lost member's order stays, and its replicas run elsewhere at once", "a:4>0/4! b:4>6/4 c:4>6/4",
+			Limits{1, 0, false}, "a:4-4 b:6 c:6"},
 		{"as far as others have room", "a:4>2/4! b:4>5/4 c:4>5/4", Limits{1, 0, false}, "a:4-2 b:5 c:5"},
-		{"a returned member keeps its pods until the others are available", "a:4>0/4~ b:6>6/4+2 c:6>6/4+2", Limits{0, 1, false}, "a:4-4 b:6 c:6"},
+		{"a returned member keeps its pods until the others are available", "a:4>0/4~ b:6>6/4+2 c:6>6/4+2",
+			Limits{0, 1, false}, "a:4-4 b:6 c:6"},
 		{"but for what may be missing", "a:4>0/4~ b:6>6/4+2 c:6>6/4+2", Limits{1, 0, false}, "a:3-3 b:6 c:6"},
 		{"they are available", "a:4>0/4~ b:6>6/6 c:6>6/6", Limits{1, 0, false}, "a:0 b:6 c:6"},
 		{"what a rollout may take is kept", "a:4>0/4~ b:6>6/6^2 c:6>6/6", Limits{1, 0, false}, "a:1-1 b:6 c:6"},
-		{"scaled to zero: all goes, also where nobody answers", "a:4>0/4! b:4>0/4~ c:4>0/4?", Limits{1, 0, false}, "a:0 b:0 c:0"},
-		{"scaled down in the middle of a drain: what is enough elsewhere is enough", "a:4>0/4~ b:4>2/4 c:4>2/4", Limits{0, 1, false}, "a:0 b:2 c:2"},
+		{"scaled to zero: all goes, also where nobody answers", "a:4>0/4! b:4>0/4~ c:4>0/4?", Limits{1, 0, false},
+			"a:0 b:0 c:0"},
+		{"scaled down in the middle of a drain: what is enough elsewhere is enough", "a:4>0/4~ b:4>2/4 c:4>2/4",
+			Limits{0, 1, false}, "a:0 b:2 c:2"},
 		{"scaled up in the middle of a drain", "a:4>0/4~ b:4>8/4 c:4>8/4", Limits{0, 1, false}, "a:4-4 b:7+1 c:6+2"},
-		{"a second drain while pods of the first start: what is available stays", "a:4>0/4~ b:5>0/4+1~ c:4>12/4", Limits{0, 1, false}, "a:4-4 b:4-4 c:4+8"},
+		{"a second drain while pods of the first start: what is available stays", "a:4>0/4~ b:5>0/4+1~ c:4>12/4",
+			Limits{0, 1, false}, "a:4-4 b:4-4 c:4+8"},
 		{"also without a surge", "a:3>0/3~ b:5>0/4+1~ c:4>12/4", Limits{1, 0, false}, "a:3-3 b:4-4 c:4+8"},
-		{"what starts there stays where the surge has room for more", "a:4>0/4~ b:5>0/4+1~ c:4>12/4", Limits{0, 2, false}, "a:4-4 b:5-5 c:5+7"},
+		{"what starts there stays where the surge has room for more", "a:4>0/4~ b:5>0/4+1~ c:4>12/4", Limits{0, 2, false},
+			"a:4-4 b:5-5 c:5+7"},
 		{"and what is broken goes first", "a:4>0/4~ z:4>0/0+4~ c:4>12/4", Limits{0, 1, false}, "a:4-4 z:4-4 c:5+7"},
-		{"pods that a rollout added leave no room for others", "a:4>0/4~ b:4>6/4+1 c:4>6/4", Limits{0, 1, false}, "a:4-4 b:4+2 c:4+2"},
-		{"pods that were starting in a member that is not heard of any more stand in for nobody", "a:4>0/4~ b:4>4/0+4?", Limits{0, 4, false}, "a:4-4 b:4"},
+		{"pods that a rollout added leave no room for others", "a:4>0/4~ b:4>6/4+1 c:4>6/4", Limits{0, 1, false},
+			"a:4-4 b:4+2 c:4+2"},
+		{"pods that were starting in a member that is not heard of any more stand in for nobody", "a:4>0/4~ b:4>4/0+4?",
+			Limits{0, 4, false}, "a:4-4 b:4"},
 		{"also where others are available", "a:4>0/4~ b:6>6/4+2? c:6>6/6", Limits{0, 4, false}, "a:2-2 b:6 c:6"},
 		{"but for what may be missing", "a:4>0/4~ b:6>6/4+2? c:6>6/6", Limits{1, 0, false}, "a:1-1 b:6 c:6"},
 		{"and those that were available there do", "a:4>0/4~ b:6>6/6? c:6>6/6", Limits{0, 4, false}, "a:0 b:6 c:6"},
-		{"a silent member that others stand in for keeps its order", "a:4>0/4? b:6>6/6 c:6>6/6", Limits{1, 0, false}, "a:0 b:6 c:6"},
+		{"a silent member that others stand in for keeps its order", "a:4>0/4? b:6>6/6 c:6>6/6", Limits{1, 0, false},
+			"a:0 b:6 c:6"},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			in := cells(tc.cells)
@@ -244,7 +254,8 @@ func TestMoveHolds(t *testing.T) {
 			w.live()
 			pods, available := w.count()
 			if available < least || pods > most {
-				t.Fatalf("seed %d: %d available of %d pods, want at least %d and at most %d (%+v, %s)", seed, available, pods, least, most, limits, showOrders(w.cells, moved.Orders))
+				t.Fatalf("seed %d: %d available of %d pods, want at least %d and at most %d (%+v, %s)", seed, available, pods,
+					least, most, limits, showOrders(w.cells, moved.Orders))
 			}
 			done = available == all && pods == all
 			for i := range w.cells {

@@ -165,18 +165,25 @@ func (sc *scenario) model(omit without) *model {
 // scenarios are what is explored; the deep ones are large. The first of globals is what the user begins with.
 func scenarios() []scenario {
 	return []scenario{
-		{name: "two cells, one may break, a member is cut off", replicas: []int8{2, 1}, globals: []dose{{3, 1, 0}}, faults: 1},
+		{name: "two cells, one may break, a member is cut off", replicas: []int8{2, 1}, globals: []dose{{3, 1, 0}},
+			faults: 1},
 		{name: "two cells, a surge, a member is cut off", replicas: []int8{1, 1}, globals: []dose{{2, 0, 1}}, faults: 1},
-		{name: "two cells, limits go down and up", replicas: []int8{1, 1}, globals: []dose{{2, 2, 0}, {1, 1, 0}}, changes: 2, deep: true},
-		{name: "two cells, limits go down, a member is cut off", replicas: []int8{1, 1}, globals: []dose{{2, 1, 0}, {1, 1, 0}}, changes: 1, faults: 1, deep: true},
-		{name: "two cells, another template", replicas: []int8{2, 1}, globals: []dose{{3, 1, 0}, {1, 1, 0}}, changes: 2, template: true, deep: true},
+		{name: "two cells, limits go down and up", replicas: []int8{1, 1}, globals: []dose{{2, 2, 0}, {1, 1, 0}}, changes: 2,
+			deep: true},
+		{name: "two cells, limits go down, a member is cut off", replicas: []int8{1, 1},
+			globals: []dose{{2, 1, 0}, {1, 1, 0}}, changes: 1, faults: 1, deep: true},
+		{name: "two cells, another template", replicas: []int8{2, 1}, globals: []dose{{3, 1, 0}, {1, 1, 0}}, changes: 2,
+			template: true, deep: true},
 		{name: "three cells, a canary", replicas: []int8{1, 1, 1}, globals: []dose{{1, 1, 0}, {3, 1, 0}}, changes: 1},
 		{name: "three cells, a member is cut off", replicas: []int8{1, 1, 1}, globals: []dose{{3, 1, 0}}, faults: 1},
 		{name: "two cells, limits go down", replicas: []int8{1, 1}, globals: []dose{{2, 2, 0}, {1, 1, 0}}, changes: 1},
-		{name: "two cells, another template once", replicas: []int8{1, 1}, globals: []dose{{1, 1, 0}, {2, 1, 0}}, changes: 1, template: true},
-		{name: "two cells of two, limits go down, a member is cut off", replicas: []int8{2, 2}, globals: []dose{{4, 1, 0}, {2, 1, 0}}, changes: 1, faults: 1, deep: true},
+		{name: "two cells, another template once", replicas: []int8{1, 1}, globals: []dose{{1, 1, 0}, {2, 1, 0}}, changes: 1,
+			template: true},
+		{name: "two cells of two, limits go down, a member is cut off", replicas: []int8{2, 2},
+			globals: []dose{{4, 1, 0}, {2, 1, 0}}, changes: 1, faults: 1, deep: true},
 		{name: "three cells of two, one may break", replicas: []int8{2, 2, 2}, globals: []dose{{2, 1, 0}}, deep: true},
-		{name: "three cells, break and surge, a member is cut off", replicas: []int8{2, 1, 1}, globals: []dose{{2, 1, 1}, {1, 1, 0}}, changes: 1, faults: 1, deep: true},
+		{name: "three cells, break and surge, a member is cut off", replicas: []int8{2, 1, 1},
+			globals: []dose{{2, 1, 1}, {1, 1, 0}}, changes: 1, faults: 1, deep: true},
 		{name: "two cells of two, limits go down", replicas: []int8{2, 2}, globals: []dose{{4, 1, 0}, {2, 1, 0}}, changes: 1},
 	}
 }
@@ -201,7 +208,8 @@ func TestEveryState(t *testing.T) {
 		m := sc.model(nothing)
 		e, found, exhausted := explore(m, m.start(sc.changes, sc.faults), limit)
 		total += len(e.parent)
-		t.Logf("%s: %d states, %d steps between them, %d of rest, exhausted %t", sc.name, len(e.parent), len(e.edges), len(e.rest), exhausted)
+		t.Logf("%s: %d states, %d steps between them, %d of rest, exhausted %t", sc.name, len(e.parent), len(e.edges),
+			len(e.rest), exhausted)
 		switch {
 		case found != nil:
 			t.Errorf("%s: %s\n%s", sc.name, found.what, e.story(found.at))
@@ -313,7 +321,8 @@ func walk(t *testing.T, seed int, m *model, random *rand.Rand) {
 		steps := m.next(&s)
 		if rest, good := m.atRest(&s, steps); rest && n > 400 {
 			if !good {
-				t.Fatalf("seed %d: at rest, and the pods are not what the user wants\n%s\n%+v", seed, strings.Join(story[max(0, len(story)-40):], "\n"), s)
+				t.Fatalf("seed %d: at rest, and the pods are not what the user wants\n%s\n%+v", seed,
+					strings.Join(story[max(0, len(story)-40):], "\n"), s)
 			}
 			return
 		}

@@ -190,7 +190,8 @@ func TestLendUpdateIsExact(t *testing.T) {
 				sum += g.Granted.Updated
 				low := update * cells[i].Replicas / 100
 				if g.Granted.Updated < low || g.Granted.Updated > low+1 {
-					t.Errorf("%d clusters, %d to update: %d of %d in %s", clusters, update, g.Granted.Updated, cells[i].Replicas, g.Key)
+					t.Errorf("%d clusters, %d to update: %d of %d in %s", clusters, update, g.Granted.Updated, cells[i].Replicas,
+						g.Key)
 				}
 			}
 			if sum != update {
@@ -232,7 +233,8 @@ func TestLendNothing(t *testing.T) {
 	if got := Lend(Amounts{Updated: 3, Unavailable: 1}, nil); len(got) != 0 {
 		t.Errorf("grants without cells: %v", got)
 	}
-	for _, g := range Lend(Amounts{Updated: -3, Unavailable: -1, Surge: -1}, []Cell{{Key: "a", Replicas: 3}, {Key: "b", Replicas: -1}}) {
+	for _, g := range Lend(Amounts{Updated: -3, Unavailable: -1, Surge: -1},
+		[]Cell{{Key: "a", Replicas: 3}, {Key: "b", Replicas: -1}}) {
 		if g.Granted != (Amounts{}) || !g.Waiting {
 			t.Errorf("%+v, want nothing", g)
 		}
@@ -249,8 +251,10 @@ func TestBeyond(t *testing.T) {
 		{"no more than the share", Report{InUse: Amounts{Updated: 2}, Total: 4, CanGoBack: true}, 4, 2, 0, 0},
 		{"two more, and there is an old revision", Report{InUse: Amounts{Updated: 3}, Total: 4, CanGoBack: true}, 4, 1, 2, 0},
 		{"two more, and there is none", Report{InUse: Amounts{Updated: 3}, Total: 4}, 4, 1, 0, 2},
-		{"what scaling in removes does not go back", Report{InUse: Amounts{Updated: 4}, Total: 8, CanGoBack: true}, 4, 2, 0, 0},
-		{"an old pod that surges is one of those that are wanted", Report{InUse: Amounts{Updated: 3, Surge: 1}, Total: 5, CanGoBack: true}, 4, 2, 0, 0},
+		{"what scaling in removes does not go back", Report{InUse: Amounts{Updated: 4}, Total: 8, CanGoBack: true}, 4, 2, 0,
+			0},
+		{"an old pod that surges is one of those that are wanted",
+			Report{InUse: Amounts{Updated: 3, Surge: 1}, Total: 5, CanGoBack: true}, 4, 2, 0, 0},
 		{"nothing is wanted", Report{InUse: Amounts{Updated: 3}, Total: 3, CanGoBack: true}, 0, 0, 0, 0},
 		{"a share above the replicas", Report{InUse: Amounts{Updated: 3}, Total: 3, CanGoBack: true}, 2, 3, 0, 0},
 	}

@@ -135,7 +135,8 @@ func (m *model) lend(s *state) []Grant {
 	cells := make([]Cell, len(m.replicas))
 	for i := range cells {
 		e := &s.cells[i]
-		c := Cell{Key: m.keys[i], Replicas: int32(m.replicas[i]), Granted: e.share.amounts(), Reserved: e.held.amounts(), Sequence: int64(e.sequence), Lost: e.lost, Told: s.works[i].sequence >= e.sequence}
+		c := Cell{Key: m.keys[i], Replicas: int32(m.replicas[i]), Granted: e.share.amounts(), Reserved: e.held.amounts(),
+			Sequence: int64(e.sequence), Lost: e.lost, Told: s.works[i].sequence >= e.sequence}
 		switch m.omit {
 		case lowerBeforeRaise:
 			c.Reserved = c.Granted
@@ -144,7 +145,8 @@ func (m *model) lend(s *state) []Grant {
 		}
 		r := e.report
 		if r.there && (r.sequence >= e.first || m.omit == resetOfUpdate) {
-			c.Report = &Report{Sequence: int64(r.sequence), InUse: r.use.amounts(), Updated: int32(r.updated), Total: int32(r.total), CanGoBack: r.canGoBack || m.omit == stuckFirst}
+			c.Report = &Report{Sequence: int64(r.sequence), InUse: r.use.amounts(), Updated: int32(r.updated),
+				Total: int32(r.total), CanGoBack: r.canGoBack || m.omit == stuckFirst}
 			if m.omit == reportsOfTheOrder {
 				c.Report.Sequence = c.Sequence
 			}
@@ -174,11 +176,13 @@ func (m *model) lend(s *state) []Grant {
 func keepWhatFinishedCellsHave(cells []Cell, grants []Grant) {
 	finished := false
 	for i, c := range cells {
-		finished = finished || c.Report != nil && c.Granted.Unavailable+c.Granted.Surge > 0 && c.Report.Updated >= grants[i].Granted.Updated
+		finished = finished || c.Report != nil && c.Granted.Unavailable+c.Granted.Surge > 0 &&
+			c.Report.Updated >= grants[i].Granted.Updated
 	}
 	for i, c := range cells {
 		if g := &grants[i]; finished {
-			g.Granted.Unavailable, g.Granted.Surge, g.Reserved.Unavailable, g.Reserved.Surge = c.Granted.Unavailable, c.Granted.Surge, c.Reserved.Unavailable, c.Reserved.Surge
+			g.Granted.Unavailable, g.Granted.Surge, g.Reserved.Unavailable, g.Reserved.Surge = c.Granted.Unavailable,
+				c.Granted.Surge, c.Reserved.Unavailable, c.Reserved.Surge
 		}
 	}
 }
@@ -197,7 +201,9 @@ func (m *model) decide(s *state) bool {
 	}
 	limit := s.limit
 	for _, a := range []func(*dose) *int8{
-		func(d *dose) *int8 { return &d.update }, func(d *dose) *int8 { return &d.break_ }, func(d *dose) *int8 { return &d.add },
+		func(d *dose) *int8 { return &d.update }, func(d *dose) *int8 { return &d.break_ }, func(d *dose) *int8 {
+			return &d.add
+		},
 	} {
 		if global := m.globals[s.global]; *a(&reserved) <= *a(&global) {
 			*a(&s.limit) = *a(&global)
@@ -227,7 +233,8 @@ func (m *model) report(s *state, i int) said {
 	p := &s.members[i]
 	return said{
 		there: true, sequence: p.order.sequence, use: dose{p.updated, p.down + p.oldDown, p.extra + p.oldExtra},
-		updated: p.updated, total: m.replicas[i] + p.extra + p.oldExtra, canGoBack: p.current != p.order.template, template: p.order.template,
+		updated: p.updated, total: m.replicas[i] + p.extra + p.oldExtra, canGoBack: p.current != p.order.template,
+		template: p.order.template,
 	}
 }
 
@@ -418,7 +425,8 @@ func (m *model) normalise(s *state) {
 		if s.late[i] == e.report {
 			s.late[i] = said{}
 		}
-		all := []*int8{&e.sequence, &e.first, &s.works[i].sequence, &s.wire[i].sequence, &p.order.sequence, &e.report.sequence, &s.late[i].sequence}
+		all := []*int8{&e.sequence, &e.first, &s.works[i].sequence, &s.wire[i].sequence, &p.order.sequence,
+			&e.report.sequence, &s.late[i].sequence}
 		values := make([]int8, 0, len(all)+1)
 		values = append(values, 0)
 		for _, v := range all {
@@ -456,7 +464,8 @@ func (m *model) wrong(s *state) string {
 		what       string
 		used, most int8
 	}{
-		{"too many updated", used.update, s.limit.update}, {"too many down", used.break_, s.limit.break_}, {"too many added", used.add, s.limit.add},
+		{"too many updated", used.update, s.limit.update}, {"too many down", used.break_, s.limit.break_},
+		{"too many added", used.add, s.limit.add},
 	} {
 		if a.used > a.most {
 			beyond = append(beyond, a.what)

@@ -158,7 +158,8 @@ func (w *world) lend() {
 		c := &w.cells[i]
 		o := order{c.Sequence + 1, w.template, c.Replicas, g.Granted, g.Waiting}
 		last := w.lastOrder(i)
-		if c.Granted != g.Granted || last.frozen != g.Waiting || last.replicas != c.Replicas || last.template != w.template || c.Sequence == 0 {
+		if c.Granted != g.Granted || last.frozen != g.Waiting || last.replicas != c.Replicas || last.template != w.template ||
+			c.Sequence == 0 {
 			c.Sequence++
 			w.orders, w.to = append(w.orders, o), append(w.to, i)
 			w.writes++
@@ -166,12 +167,14 @@ func (w *world) lend() {
 		c.Granted, c.Reserved = g.Granted, g.Reserved
 	}
 	w.note("lent %+v", grants)
-	limit := Amounts{max(before.Updated, w.global.Updated), max(before.Unavailable, w.global.Unavailable), max(before.Surge, w.global.Surge)}
+	limit := Amounts{max(before.Updated, w.global.Updated), max(before.Unavailable, w.global.Unavailable),
+		max(before.Surge, w.global.Surge)}
 	if !within(after, limit) {
 		w.fail("held %+v, allowed %+v", after, limit)
 	}
 	for i, g := range Lend(w.global, w.cells) {
-		if g.Granted != grants[i].Granted || g.Reserved != grants[i].Reserved || g.Waiting != grants[i].Waiting || g.Reason.Code != grants[i].Reason.Code {
+		if g.Granted != grants[i].Granted || g.Reserved != grants[i].Reserved || g.Waiting != grants[i].Waiting ||
+			g.Reason.Code != grants[i].Reason.Code {
 			w.fail("no fixed point: %+v, then %+v", grants[i], g)
 		}
 	}
@@ -201,7 +204,8 @@ func (w *world) deliver() {
 func (w *world) report(i int) {
 	m := &w.members[i]
 	m.counter++
-	w.reports = append(w.reports, message{Report{m.sequence, m.inUse(), m.updated, m.replicas - m.down, m.replicas + m.extra, m.canGoBack()}, i, m.template, m.counter})
+	w.reports = append(w.reports, message{Report{m.sequence, m.inUse(), m.updated, m.replicas - m.down,
+		m.replicas + m.extra, m.canGoBack()}, i, m.template, m.counter})
 }
 
 // receive takes any report on its way, and maybe leaves it there to come again; the hub ignores those older than the
@@ -281,13 +285,16 @@ func (w *world) settle() {
 	}
 	// Where more pods are beyond recall than the user wants updated, those are what is left.
 	if want := max(min(w.global.Updated, replicas), stuck); updated != want {
-		w.fail("stuck at %d updated, %d of them beyond recall, the user wants %d of %d", updated, stuck, w.global.Updated, replicas)
+		w.fail("stuck at %d updated, %d of them beyond recall, the user wants %d of %d", updated, stuck, w.global.Updated,
+			replicas)
 	}
 	for i := range w.cells {
 		c := &w.cells[i]
-		for what, part := range map[string][2]int32{"break": {c.Granted.Unavailable, w.global.Unavailable}, "add": {c.Granted.Surge, w.global.Surge}} {
+		for what, part := range map[string][2]int32{"break": {c.Granted.Unavailable, w.global.Unavailable},
+			"add": {c.Granted.Surge, w.global.Surge}} {
 			// replicas times limit by all replicas, rounded down or up
-			if n := c.Replicas * min(part[1], replicas); replicas > 0 && (part[0] < n/replicas || part[0] > (n+replicas-1)/replicas) {
+			if n := c.Replicas * min(part[1], replicas); replicas > 0 &&
+				(part[0] < n/replicas || part[0] > (n+replicas-1)/replicas) {
 				w.fail("at rest m%d of %d has %d of %s, of %d for %d", i, c.Replicas, part[0], what, part[1], replicas)
 			}
 		}

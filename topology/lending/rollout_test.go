@@ -21,7 +21,8 @@ func TestRolloutOrders(t *testing.T) {
 		{"100 over 34/33/33 with 20 %: the last pods need no hand-over", []int32{34, 33, 33}, Amounts{100, 20, 0}, 0, 20},
 		{"a canary of one writes nothing more", []int32{34, 33, 33}, Amounts{1, 20, 0}, 0, 8},
 		{"all at once", []int32{4, 2, 9}, Amounts{15, 15, 0}, 0, 8},
-		{"uneven cells stay in step, since shares follow replicas, and at rest two orders give back what was handed on", []int32{20, 10, 2}, Amounts{32, 8, 0}, 5, 16},
+		{"uneven cells stay in step, since shares follow replicas, and at rest two orders give back what was handed on",
+			[]int32{20, 10, 2}, Amounts{32, 8, 0}, 5, 16},
 		{"one unit over twenty cells", twenty(5), Amounts{100, 1, 0}, 38, 280},
 		{"a canary of one with one unit starts at once", []int32{4, 4, 4}, Amounts{1, 1, 0}, 0, 6},
 		{"a partition that leaves a cell without work", []int32{4, 4, 4}, Amounts{2, 1, 0}, 2, 16},
@@ -57,7 +58,8 @@ func TestRolloutOrders(t *testing.T) {
 						m.updated++
 						quiet = 0
 					}
-					cells[i].Report = &Report{Sequence: m.sequence, InUse: m.inUse(), Updated: m.updated, Available: m.replicas - m.down, Total: m.replicas}
+					cells[i].Report = &Report{Sequence: m.sequence, InUse: m.inUse(), Updated: m.updated,
+						Available: m.replicas - m.down, Total: m.replicas}
 				}
 			}
 			updated := int32(0)
@@ -66,7 +68,8 @@ func TestRolloutOrders(t *testing.T) {
 			}
 			t.Logf("%d orders beyond the first, %d rounds", orders, rounds)
 			if updated != tc.global.Updated || orders > tc.maxOrders {
-				t.Errorf("%d updated, want %d; %d orders beyond the first, at most %d", updated, tc.global.Updated, orders, tc.maxOrders)
+				t.Errorf("%d updated, want %d; %d orders beyond the first, at most %d", updated, tc.global.Updated, orders,
+					tc.maxOrders)
 			}
 		})
 	}
@@ -91,12 +94,17 @@ func TestRaisedPartition(t *testing.T) {
 		want      []int32
 		maxOrders int // the first one of each cell counts
 	}{
-		{"the second of three is at work: it goes back, the first one cannot", []int32{4, 2, 0}, []bool{true, false, false}, Amounts{5, 1, 0}, []int32{4, 1, 0}, 3},
-		{"what cannot go back is more than is asked for", []int32{4, 4, 2}, []bool{true, true, false}, Amounts{3, 1, 0}, []int32{4, 4, 0}, 4},
-		{"all are updated and none can go back", []int32{4, 4, 4}, []bool{true, true, true}, Amounts{6, 1, 0}, []int32{4, 4, 4}, 3},
-		{"all can go back, one after the other", []int32{2, 2, 2}, []bool{false, false, false}, Amounts{0, 1, 0}, []int32{0, 0, 0}, 8},
+		{"the second of three is at work: it goes back, the first one cannot", []int32{4, 2, 0}, []bool{true, false, false},
+			Amounts{5, 1, 0}, []int32{4, 1, 0}, 3},
+		{"what cannot go back is more than is asked for", []int32{4, 4, 2}, []bool{true, true, false}, Amounts{3, 1, 0},
+			[]int32{4, 4, 0}, 4},
+		{"all are updated and none can go back", []int32{4, 4, 4}, []bool{true, true, true}, Amounts{6, 1, 0},
+			[]int32{4, 4, 4}, 3},
+		{"all can go back, one after the other", []int32{2, 2, 2}, []bool{false, false, false}, Amounts{0, 1, 0},
+			[]int32{0, 0, 0}, 8},
 		{"all can go back, at once", []int32{2, 2, 2}, []bool{false, false, false}, Amounts{0, 6, 0}, []int32{0, 0, 0}, 3},
-		{"less is asked for than is updated nowhere", []int32{1, 0, 0}, []bool{false, false, false}, Amounts{2, 1, 0}, nil, 5},
+		{"less is asked for than is updated nowhere", []int32{1, 0, 0}, []bool{false, false, false}, Amounts{2, 1, 0}, nil,
+			5},
 	}
 	for _, tc := range tests {
 		t.Run(tc.reason, func(t *testing.T) {
@@ -114,7 +122,8 @@ func TestRaisedPartition(t *testing.T) {
 				}
 				m.follow(order{sequence: 1, replicas: 4, share: g.Granted, frozen: g.Waiting})
 				m.updated = tc.updated[i]
-				cells[i].Report = &Report{Sequence: 1, InUse: m.inUse(), Updated: m.updated, Available: 4, Total: 4, CanGoBack: m.canGoBack()}
+				cells[i].Report = &Report{Sequence: 1, InUse: m.inUse(), Updated: m.updated, Available: 4, Total: 4,
+					CanGoBack: m.canGoBack()}
 			}
 			orders, updates := 0, 0
 			for round, quiet := 0, 0; quiet < 3; round++ {
@@ -145,7 +154,8 @@ func TestRaisedPartition(t *testing.T) {
 						}
 						quiet = 0
 					}
-					cells[i].Report = &Report{Sequence: m.sequence, InUse: m.inUse(), Updated: m.updated, Available: 4 - m.down, Total: 4, CanGoBack: m.canGoBack()}
+					cells[i].Report = &Report{Sequence: m.sequence, InUse: m.inUse(), Updated: m.updated, Available: 4 - m.down,
+						Total: 4, CanGoBack: m.canGoBack()}
 				}
 			}
 			total := int32(0)

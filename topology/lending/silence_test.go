@@ -5,19 +5,24 @@ import "testing"
 // TestSilence: a member of three that are in the middle of a rollout is lost, and comes back.
 func TestSilence(t *testing.T) {
 	working := func(sequence int64, updated, down int32) *Report {
-		return &Report{Sequence: sequence, InUse: Amounts{Updated: updated, Unavailable: down}, Updated: updated, Total: 4, CanGoBack: true}
+		return &Report{Sequence: sequence, InUse: Amounts{Updated: updated, Unavailable: down}, Updated: updated, Total: 4,
+			CanGoBack: true}
 	}
 	global := Amounts{Updated: 12, Unavailable: 1}
 	cells := []Cell{
-		{Key: "east", Replicas: 4, Granted: Amounts{4, 1, 0}, Reserved: Amounts{4, 1, 0}, Sequence: 3, Report: working(3, 1, 1)},
-		{Key: "south", Replicas: 4, Granted: Amounts{4, 0, 0}, Reserved: Amounts{4, 0, 0}, Sequence: 2, Report: working(2, 0, 0)},
-		{Key: "west", Replicas: 4, Granted: Amounts{4, 0, 0}, Reserved: Amounts{4, 0, 0}, Sequence: 2, Report: working(2, 4, 0)},
+		{Key: "east", Replicas: 4, Granted: Amounts{4, 1, 0}, Reserved: Amounts{4, 1, 0}, Sequence: 3,
+			Report: working(3, 1, 1)},
+		{Key: "south", Replicas: 4, Granted: Amounts{4, 0, 0}, Reserved: Amounts{4, 0, 0}, Sequence: 2,
+			Report: working(2, 0, 0)},
+		{Key: "west", Replicas: 4, Granted: Amounts{4, 0, 0}, Reserved: Amounts{4, 0, 0}, Sequence: 2,
+			Report: working(2, 4, 0)},
 	}
 	check := func(what string, want ...Amounts) {
 		t.Helper()
 		for i, g := range Lend(global, cells) {
 			if g.Granted != want[2*i] || g.Reserved != want[2*i+1] {
-				t.Errorf("%s: %s has share %+v and held %+v, want %+v and %+v", what, g.Key, g.Granted, g.Reserved, want[2*i], want[2*i+1])
+				t.Errorf("%s: %s has share %+v and held %+v, want %+v and %+v", what, g.Key, g.Granted, g.Reserved, want[2*i],
+					want[2*i+1])
 			}
 			cells[i].Granted, cells[i].Reserved = g.Granted, g.Reserved
 		}
@@ -32,7 +37,8 @@ func TestSilence(t *testing.T) {
 	cells[0].Report.InUse.Unavailable = 0
 	check("nothing was in use when it was heard last", none, none, all, all, none, none)
 	cells[0].Lost, cells[0].Told, cells[0].Report = false, false, working(3, 2, 1)
-	check("it is back, with a pod down on an order that is gone: nobody has more for that", none, none, all, all, none, none)
+	check("it is back, with a pod down on an order that is gone: nobody has more for that", none, none, all, all, none,
+		none)
 	if reason := Lend(global, cells)[0].Reason.Code; reason != Waiting && reason != Frozen {
 		t.Errorf("east is %s", reason)
 	}
@@ -42,7 +48,8 @@ func TestSilence(t *testing.T) {
 func TestSilenceAtRest(t *testing.T) {
 	done := func() *Report { return &Report{Sequence: 1, InUse: Amounts{Updated: 4}, Updated: 4, Total: 4} }
 	cells := []Cell{
-		{Key: "east", Replicas: 4, Granted: Amounts{4, 1, 1}, Reserved: Amounts{4, 1, 1}, Sequence: 1, Report: done(), Lost: true, Told: true},
+		{Key: "east", Replicas: 4, Granted: Amounts{4, 1, 1}, Reserved: Amounts{4, 1, 1}, Sequence: 1, Report: done(),
+			Lost: true, Told: true},
 		{Key: "west", Replicas: 4, Granted: Amounts{4, 0, 0}, Reserved: Amounts{4, 0, 0}, Sequence: 1, Report: done()},
 	}
 	for i, g := range Lend(Amounts{8, 1, 1}, cells) {
@@ -57,7 +64,8 @@ func TestSilentCanary(t *testing.T) {
 	for _, lost := range []string{"east", "south", "west"} {
 		var cells []Cell
 		for _, key := range []string{"east", "south", "west"} {
-			c := Cell{Key: key, Replicas: 4, Granted: Amounts{0, 1, 0}, Reserved: Amounts{0, 1, 0}, Sequence: 1, Lost: key == lost, Told: key == lost}
+			c := Cell{Key: key, Replicas: 4, Granted: Amounts{0, 1, 0}, Reserved: Amounts{0, 1, 0}, Sequence: 1,
+				Lost: key == lost, Told: key == lost}
 			cells = append(cells, c)
 		}
 		updates := int32(0)

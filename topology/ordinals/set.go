@@ -13,8 +13,8 @@ import (
 )
 
 // Set is the ordinals that a workload has: the first replicas integers from start on that are not reserved. A
-// reservation is a number, or a range "a-b" with both ends in it. A reservation outside of these ordinals has no effect.
-// Example: start 2, 3 replicas, 3 and "5-7" reserved: ordinals 2, 4 and 8. With 1 replica only 2: then neither
+// reservation is a number, or a range "a-b" with both ends in it. A reservation outside of these ordinals has no
+// effect. Example: start 2, 3 replicas, 3 and "5-7" reserved: ordinals 2, 4 and 8. With 1 replica only 2: then neither
 // reservation has an effect. The zero value has none.
 type Set struct {
 	// ranges are in ascending order, none is empty, and at least one ordinal lies between two of them.
@@ -22,8 +22,8 @@ type Set struct {
 	count  int
 }
 
-// NewSet returns the first replicas ordinals from start on that are not reserved; fewer where int32 has no more. The error
-// names the entry of reserved that cannot be read. The set without that entry is returned with it.
+// NewSet returns the first replicas ordinals from start on that are not reserved; fewer where int32 has no more. The
+// error names the entry of reserved that cannot be read. The set without that entry is returned with it.
 func NewSet(start, replicas int32, reserved []intstr.IntOrString) (Set, error) {
 	gaps, err := Reserved(reserved)
 	var out Set

@@ -107,7 +107,8 @@ func same(t *testing.T, what string, got, want *unstructured.Unstructured) {
 func TestMapping(t *testing.T) {
 	for _, row := range []struct{ name, kind, alpha, beta string }{
 		{"nothing given", "CloneSet", `spec: {}`, `spec: {scaleStrategy: {enablePVCReuse: true}}`},
-		{"no reuse", "CloneSet", `spec: {scaleStrategy: {disablePVCReuse: true, podsToDelete: [a]}}`, `spec: {scaleStrategy: {enablePVCReuse: false, podsToDelete: [a]}}`},
+		{"no reuse", "CloneSet", `spec: {scaleStrategy: {disablePVCReuse: true, podsToDelete: [a]}}`,
+			`spec: {scaleStrategy: {enablePVCReuse: false, podsToDelete: [a]}}`},
 		{"in place", "CloneSet", `spec: {updateStrategy: {type: InPlaceIfPossible, partition: 3, maxSurge: 20%, paused: true}}`,
 			`spec: {scaleStrategy: {enablePVCReuse: true}, updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: InPlaceIfPossible, partition: 3, maxSurge: 20%, paused: true}}}`},
 		{"recreate", "CloneSet", `spec: {updateStrategy: {type: ReCreate}}`,
@@ -122,12 +123,14 @@ func TestMapping(t *testing.T) {
 			`spec: {scaleStrategy: {enablePVCReuse: true, excludePreparingDelete: true}}`},
 		{"that label with another value", "CloneSet", `{metadata: {labels: {apps.kruise.io/cloneset-scaling-exclude-preparing-delete: "false", a: b}}, spec: {}}`,
 			`{metadata: {labels: {apps.kruise.io/cloneset-scaling-exclude-preparing-delete: "false", a: b}}, spec: {scaleStrategy: {enablePVCReuse: true}}}`},
-		{"an annotation that no field takes", "CloneSet", `{metadata: {annotations: {apps.kruise.io/image-predownload-parallelism: many, apps.kruise.io/image-predownload-timeout-seconds: "0"}}, spec: {}}`,
+		{"an annotation that no field takes", "CloneSet",
+			`{metadata: {annotations: {apps.kruise.io/image-predownload-parallelism: many, apps.kruise.io/image-predownload-timeout-seconds: "0"}}, spec: {}}`,
 			`{metadata: {annotations: {apps.kruise.io/image-predownload-parallelism: many, apps.kruise.io/image-predownload-timeout-seconds: "0"}}, spec: {scaleStrategy: {enablePVCReuse: true}}}`},
 		{"the template and the status", "CloneSet", `{spec: {replicas: 3, template: {spec: {containers: [{name: a, resources: {limits: {cpu: 0.5}}, future: [1]}]}}, lifecycle: {preNormal: {labelsHandler: {a: b}}}}, status: {replicas: 2, conditions: [{type: Ready, status: "True"}]}}`,
 			`{spec: {replicas: 3, scaleStrategy: {enablePVCReuse: true}, template: {spec: {containers: [{name: a, resources: {limits: {cpu: 0.5}}, future: [1]}]}}, lifecycle: {preNormal: {labelsHandler: {a: b}}}}, status: {replicas: 2, conditions: [{type: Ready, status: "True"}]}}`},
 
-		{"what both versions of a StatefulSet have", "StatefulSet", `{spec: {serviceName: db, podManagementPolicy: Parallel, template: {spec: {future: [1]}}, updateStrategy: {type: RollingUpdate, rollingUpdate: {partition: 1, unorderedUpdate: {}}}, flotilla: {steps: [{partition: 50%, soak: 10m, approval: Required}]}}, status: {replicas: 2, updateProgress: {revision: db-1, number: 1, of: 2}, updatedReadyReplicas: 1, volumeClaims: [{volumeClaimName: data, compatibleReplicas: 1}]}}`,
+		{"what both versions of a StatefulSet have", "StatefulSet",
+			`{spec: {serviceName: db, podManagementPolicy: Parallel, template: {spec: {future: [1]}}, updateStrategy: {type: RollingUpdate, rollingUpdate: {partition: 1, unorderedUpdate: {}}}, flotilla: {steps: [{partition: 50%, soak: 10m, approval: Required}]}}, status: {replicas: 2, updateProgress: {revision: db-1, number: 1, of: 2}, updatedReadyReplicas: 1, volumeClaims: [{volumeClaimName: data, compatibleReplicas: 1}]}}`,
 			`{spec: {serviceName: db, podManagementPolicy: Parallel, template: {spec: {future: [1]}}, updateStrategy: {type: RollingUpdate, rollingUpdate: {partition: 1, unorderedUpdate: {}}}, flotilla: {steps: [{partition: 50%, soak: 10m, approval: Required}]}}, status: {replicas: 2, updateProgress: {revision: db-1, number: 1, of: 2}, updatedReadyReplicas: 1, volumeClaims: [{volumeClaimName: data, compatibleReplicas: 1}]}}`},
 
 		{"what both versions of a DaemonSet have", "DaemonSet",
@@ -141,7 +144,8 @@ func TestMapping(t *testing.T) {
 		{"a BroadcastJob", "BroadcastJob", `{spec: {parallelism: 10%, template: {spec: {future: [1]}}, flotilla: {batches: {size: 1}}}, status: {desired: 2, flotilla: {batch: 1}}}`,
 			`{spec: {parallelism: 10%, template: {spec: {future: [1]}}, flotilla: {batches: {size: 1}}}, status: {desired: 2, flotilla: {batch: 1}}}`},
 
-		{"what both versions of an AdvancedCronJob have", "AdvancedCronJob", `{spec: {schedule: "@hourly", template: {jobTemplate: {spec: {future: [1]}}}}, status: {lastScheduleTime: "2026-01-01T00:00:00Z"}}`,
+		{"what both versions of an AdvancedCronJob have", "AdvancedCronJob",
+			`{spec: {schedule: "@hourly", template: {jobTemplate: {spec: {future: [1]}}}}, status: {lastScheduleTime: "2026-01-01T00:00:00Z"}}`,
 			`{spec: {schedule: "@hourly", template: {jobTemplate: {spec: {future: [1]}}}}, status: {lastScheduleTime: "2026-01-01T00:00:00Z"}}`},
 
 		{"terms", "WorkloadSpread", `spec: {subsets: [{name: a, requiredNodeSelectorTerm: {matchExpressions: []}, maxReplicas: 3}, {name: b, preferredNodeSelectorTerms: [{weight: 1}], patch: {a: b}}]}`,
@@ -151,7 +155,8 @@ func TestMapping(t *testing.T) {
 
 		{"a united status", "UnitedDeployment", `{spec: {}, status: {currentRevision: r1, updateStatus: {updatedRevision: r2, currentPartitions: {a: 1, b: 0}}, subsetReplicas: {a: 2, b: 3}, subsetStatuses: [{name: a, replicas: 2, partition: 1}, {name: b, replicas: 3, partition: 0}]}}`,
 			`{spec: {}, status: {currentRevision: r1, updatedRevision: r2, subsetStatuses: [{name: a, replicas: 2, partition: 1}, {name: b, replicas: 3, partition: 0}]}}`},
-		{"the published shape of cloneSetTemplate", "UnitedDeployment", `spec: {template: {cloneSetTemplate: {spec: {scaleStrategy: {enablePVCReuse: false}, updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: InPlaceOnly}}}}}}`,
+		{"the published shape of cloneSetTemplate", "UnitedDeployment",
+			`spec: {template: {cloneSetTemplate: {spec: {scaleStrategy: {enablePVCReuse: false}, updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: InPlaceOnly}}}}}}`,
 			`spec: {template: {cloneSetTemplate: {spec: {scaleStrategy: {enablePVCReuse: false}, updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: InPlaceOnly}}}}}}`},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -165,7 +170,8 @@ func TestMapping(t *testing.T) {
 // TestUp converts v1alpha1 objects that say more than v1beta1 can, or the same in other words, and finds them again.
 func TestUp(t *testing.T) {
 	for _, row := range []struct{ name, kind, alpha, beta string }{
-		{"the default written out", "CloneSet", `spec: {scaleStrategy: {disablePVCReuse: false}, updateStrategy: {}}`, `spec: {scaleStrategy: {enablePVCReuse: true}, updateStrategy: {}}`},
+		{"the default written out", "CloneSet", `spec: {scaleStrategy: {disablePVCReuse: false}, updateStrategy: {}}`,
+			`spec: {scaleStrategy: {enablePVCReuse: true}, updateStrategy: {}}`},
 		{"an empty scaleStrategy", "CloneSet", `spec: {scaleStrategy: {}}`, `spec: {scaleStrategy: {enablePVCReuse: true}}`},
 		{"annotations", "CloneSet", `{metadata: {annotations: {a: b, apps.kruise.io/image-predownload-parallelism: "05%", apps.kruise.io/image-predownload-timeout-seconds: "60", apps.kruise.io/image-predownload-min-updated-ready-pods: "2"}}, spec: {}}`,
 			`{metadata: {annotations: {a: b}}, spec: {scaleStrategy: {enablePVCReuse: true}, updateStrategy: {rollingUpdate: {inPlaceUpdateStrategy: {imagePreDownloadParallelism: 5%, imagePreDownloadTimeoutSeconds: 60, imagePreDownloadMinUpdatedReadyPods: 2}}}}}`},
@@ -173,13 +179,17 @@ func TestUp(t *testing.T) {
 			`spec: {scaleStrategy: {enablePVCReuse: true}, updateStrategy: {type: OnDelete, rollingUpdate: {inPlaceUpdateStrategy: {imagePreDownloadParallelism: 4}}}}`},
 		{"Surging", "DaemonSet", `spec: {updateStrategy: {rollingUpdate: {rollingUpdateType: Surging, maxSurge: 1}}}`,
 			`spec: {updateStrategy: {rollingUpdate: {rollingUpdateType: Standard, maxSurge: 1}}}`},
-		{"the flat shape in cloneSetTemplate", "UnitedDeployment", `spec: {template: {cloneSetTemplate: {spec: {replicas: 1, updateStrategy: {type: InPlaceIfPossible, partition: 3, maxSurge: 1}, scaleStrategy: {disablePVCReuse: false, enablePVCReuse: false}}}}}`,
+		{"the flat shape in cloneSetTemplate", "UnitedDeployment",
+			`spec: {template: {cloneSetTemplate: {spec: {replicas: 1, updateStrategy: {type: InPlaceIfPossible, partition: 3, maxSurge: 1}, scaleStrategy: {disablePVCReuse: false, enablePVCReuse: false}}}}}`,
 			`spec: {template: {cloneSetTemplate: {spec: {replicas: 1, updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: InPlaceIfPossible, partition: 3, maxSurge: 1}}, scaleStrategy: {enablePVCReuse: true}}}}}`},
-		{"a policy alone in cloneSetTemplate", "UnitedDeployment", `spec: {template: {cloneSetTemplate: {spec: {updateStrategy: {type: InPlaceOnly}}}}}`,
+		{"a policy alone in cloneSetTemplate", "UnitedDeployment",
+			`spec: {template: {cloneSetTemplate: {spec: {updateStrategy: {type: InPlaceOnly}}}}}`,
 			`spec: {template: {cloneSetTemplate: {spec: {updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: InPlaceOnly}}}}}}`},
-		{"a status without subsetStatuses", "UnitedDeployment", `{spec: {}, status: {updateStatus: {currentPartitions: {c: 1, b: 1}}, subsetReplicas: {b: 3, a: 0}}}`,
+		{"a status without subsetStatuses", "UnitedDeployment",
+			`{spec: {}, status: {updateStatus: {currentPartitions: {c: 1, b: 1}}, subsetReplicas: {b: 3, a: 0}}}`,
 			`{spec: {}, status: {subsetStatuses: [{name: a, replicas: 0}, {name: b, replicas: 3, partition: 1}, {name: c, partition: 1}]}}`},
-		{"a status that contradicts itself", "UnitedDeployment", `{spec: {}, status: {updateStatus: {}, subsetReplicas: {a: 5}, subsetStatuses: [{name: a, replicas: 2}]}}`,
+		{"a status that contradicts itself", "UnitedDeployment",
+			`{spec: {}, status: {updateStatus: {}, subsetReplicas: {a: 5}, subsetStatuses: [{name: a, replicas: 2}]}}`,
 			`{spec: {}, status: {subsetStatuses: [{name: a, replicas: 2}]}}`},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -205,17 +215,23 @@ func TestDown(t *testing.T) {
 		{"an empty rollingUpdate", "CloneSet", `spec: {scaleStrategy: {enablePVCReuse: true}, updateStrategy: {rollingUpdate: {}}}`, `spec: {updateStrategy: {}}`},
 		{"a policy beside OnDelete", "CloneSet", `spec: {scaleStrategy: {enablePVCReuse: true}, updateStrategy: {type: OnDelete, rollingUpdate: {podUpdatePolicy: InPlaceIfPossible, partition: 2}}}`, `spec: {updateStrategy: {type: OnDelete, partition: 2}}`},
 		{"a type of v1alpha1", "CloneSet", `spec: {scaleStrategy: {enablePVCReuse: true}, updateStrategy: {type: InPlaceIfPossible, rollingUpdate: {partition: 1}}}`, `spec: {updateStrategy: {type: InPlaceIfPossible, partition: 1}}`},
-		{"excludePreparingDelete written out", "CloneSet", `spec: {scaleStrategy: {enablePVCReuse: true, excludePreparingDelete: false}}`, `spec: {}`},
+		{"excludePreparingDelete written out", "CloneSet",
+			`spec: {scaleStrategy: {enablePVCReuse: true, excludePreparingDelete: false}}`, `spec: {}`},
 		{"the label without the field", "CloneSet", `{metadata: {labels: {apps.kruise.io/cloneset-scaling-exclude-preparing-delete: "true"}}, spec: {scaleStrategy: {enablePVCReuse: true}}}`, `spec: {}`},
-		{"the label with another value, and the field", "CloneSet", `{metadata: {labels: {apps.kruise.io/cloneset-scaling-exclude-preparing-delete: "no"}}, spec: {scaleStrategy: {enablePVCReuse: true, excludePreparingDelete: true}}}`,
+		{"the label with another value, and the field", "CloneSet",
+			`{metadata: {labels: {apps.kruise.io/cloneset-scaling-exclude-preparing-delete: "no"}}, spec: {scaleStrategy: {enablePVCReuse: true, excludePreparingDelete: true}}}`,
 			`{metadata: {labels: {apps.kruise.io/cloneset-scaling-exclude-preparing-delete: "true"}}, spec: {}}`},
-		{"what v1alpha1 of a StatefulSet lacks", "StatefulSet", `spec: {replicas: 3, ordinals: {start: 2}, reserveOrdinals: [1, "4-5"], lifecycle: {preDelete: {labelsHandler: {a: b}}}, scaleStrategy: {maxUnavailable: 10%}, persistentVolumeClaimRetentionPolicy: {whenScaled: Delete}, volumeClaimUpdateStrategy: {type: OnPodRollingUpdate}}`, `spec: {replicas: 3}`},
+		{"what v1alpha1 of a StatefulSet lacks", "StatefulSet",
+			`spec: {replicas: 3, ordinals: {start: 2}, reserveOrdinals: [1, "4-5"], lifecycle: {preDelete: {labelsHandler: {a: b}}}, scaleStrategy: {maxUnavailable: 10%}, persistentVolumeClaimRetentionPolicy: {whenScaled: Delete}, volumeClaimUpdateStrategy: {type: OnPodRollingUpdate}}`, `spec: {replicas: 3}`},
 		{"no partitioned scaling written out", "DaemonSet", `spec: {scaleStrategy: {partitionedScaling: false}}`, `spec: {}`},
 		{"the annotation of partitioned scaling without the field", "DaemonSet",
-			`{metadata: {annotations: {daemonset.kruise.io/progressive-create-pod: "true", a: b}}, spec: {}}`, `{metadata: {annotations: {a: b}}, spec: {}}`},
-		{"a template that v1alpha1 lacks", "AdvancedCronJob", `spec: {schedule: "@hourly", template: {imageListPullJobTemplate: {spec: {images: [a]}}}}`,
+			`{metadata: {annotations: {daemonset.kruise.io/progressive-create-pod: "true", a: b}}, spec: {}}`,
+			`{metadata: {annotations: {a: b}}, spec: {}}`},
+		{"a template that v1alpha1 lacks", "AdvancedCronJob",
+			`spec: {schedule: "@hourly", template: {imageListPullJobTemplate: {spec: {images: [a]}}}}`,
 			`spec: {schedule: "@hourly", template: {}}`},
-		{"the annotation without the field", "CloneSet", `{metadata: {annotations: {apps.kruise.io/image-predownload-parallelism: "4", a: b}}, spec: {scaleStrategy: {enablePVCReuse: true}}}`, `{metadata: {annotations: {a: b}}, spec: {}}`},
+		{"the annotation without the field", "CloneSet",
+			`{metadata: {annotations: {apps.kruise.io/image-predownload-parallelism: "4", a: b}}, spec: {scaleStrategy: {enablePVCReuse: true}}}`, `{metadata: {annotations: {a: b}}, spec: {}}`},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			stored := object(t, beta, row.kind, row.beta)
@@ -236,13 +252,19 @@ func TestSmuggled(t *testing.T) {
 	want := visible(converted(t, plain, beta))
 	for _, carried := range []string{
 		`5`, `[5]`, `{}`, `[{"at": 5}]`, `[{"is": 1}]`, `[{"at": "spec"}]`, `[{"at": ""}]`, `[{"at": "/"}]`, `not json`, `[`,
-		`[{"at": "/spec"}]`, `[{"at": "/spec", "is": 5}]`, `[{"at": "/spec/replicas", "is": 7}]`, `[{"at": "/spec/updateStrategy"}]`,
-		`[{"at": "/metadata/name", "is": "other"}]`, `[{"at": "/metadata"}]`, `[{"at": "/metadata/finalizers", "is": ["a"]}]`, `[{"at": "/kind", "is": "Other"}]`,
+		`[{"at": "/spec"}]`, `[{"at": "/spec", "is": 5}]`, `[{"at": "/spec/replicas", "is": 7}]`,
+		`[{"at": "/spec/updateStrategy"}]`,
+		`[{"at": "/metadata/name", "is": "other"}]`, `[{"at": "/metadata"}]`, `[{"at": "/metadata/finalizers", "is": ["a"]}]`,
+		`[{"at": "/kind", "is": "Other"}]`,
 		`[{"at": "/spec/template/spec/nodeName", "is": 5}]`, `[{"at": "/spec/template/spec/hostNetwork", "is": true}]`,
-		`[{"at": "/spec/updateStrategy/rollingUpdate", "is": {"partition": 1}}]`, `[{"at": "/spec/updateStrategy/rollingUpdate/podUpdatePolicy", "is": 5}]`,
-		`[{"at": "/spec/updateStrategy/rollingUpdate", "is": 5}]`, `[{"at": "/spec/scaleStrategy/enablePVCReuse", "is": true}]`, `[{"at": "/spec/scaleStrategy/enablePVCReuse", "is": "no"}]`,
+		`[{"at": "/spec/updateStrategy/rollingUpdate", "is": {"partition": 1}}]`,
+		`[{"at": "/spec/updateStrategy/rollingUpdate/podUpdatePolicy", "is": 5}]`,
+		`[{"at": "/spec/updateStrategy/rollingUpdate", "is": 5}]`,
+		`[{"at": "/spec/scaleStrategy/enablePVCReuse", "is": true}]`,
+		`[{"at": "/spec/scaleStrategy/enablePVCReuse", "is": "no"}]`,
 		`[{"at": "/metadata/labels/a", "is": "b"}]`, `[{"at": "/metadata/labels/apps.kruise.io~1cloneset-scaling-exclude-preparing-delete", "is": 5}]`,
-		`[{"at": "/metadata/annotations/apps.flotilla.dev~1v1beta1-fields", "is": "[]"}]`, `[{"at": "/status/replicas", "is": 7}]`,
+		`[{"at": "/metadata/annotations/apps.flotilla.dev~1v1beta1-fields", "is": "[]"}]`,
+		`[{"at": "/status/replicas", "is": 7}]`,
 	} {
 		u := plain.DeepCopy()
 		u.SetAnnotations(map[string]string{conversion.RemainderOfV1beta1: carried})
@@ -296,12 +318,18 @@ func TestWrongTypes(t *testing.T) {
 	junk := []string{`5`, `a`, `[]`, `[5]`, `null`, `{}`, `{a: 5}`, `[{}]`, `true`}
 	for _, kind := range []string{"CloneSet", "StatefulSet", "UnitedDeployment", "WorkloadSpread"} {
 		for _, shape := range []string{
-			`spec: %s`, `status: %s`, `spec: {updateStrategy: %s}`, `spec: {updateStrategy: {rollingUpdate: %s}}`, `spec: {updateStrategy: {type: %s}}`, `spec: {scaleStrategy: %s}`,
-			`spec: {updateStrategy: {type: OnDelete, partition: %s, inPlaceUpdateStrategy: %[1]s}}`, `spec: {scaleStrategy: {disablePVCReuse: %s, enablePVCReuse: %[1]s, excludePreparingDelete: %[1]s}}`,
+			`spec: %s`, `status: %s`, `spec: {updateStrategy: %s}`, `spec: {updateStrategy: {rollingUpdate: %s}}`,
+			`spec: {updateStrategy: {type: %s}}`, `spec: {scaleStrategy: %s}`,
+			`spec: {updateStrategy: {type: OnDelete, partition: %s, inPlaceUpdateStrategy: %[1]s}}`,
+			`spec: {scaleStrategy: {disablePVCReuse: %s, enablePVCReuse: %[1]s, excludePreparingDelete: %[1]s}}`,
 			`{metadata: {labels: %s}, spec: {}}`, `{metadata: {annotations: {apps.kruise.io/image-predownload-parallelism: "4"}}, spec: {updateStrategy: {inPlaceUpdateStrategy: %s}}}`,
 			`spec: {subsets: %s}`, `spec: {subsets: [{requiredNodeSelector: %s, requiredNodeSelectorTerm: %[1]s}]}`,
-			`spec: {template: %s}`, `spec: {template: {cloneSetTemplate: %s}}`, `spec: {template: {cloneSetTemplate: {spec: %s}}}`, `spec: {template: {cloneSetTemplate: {spec: {updateStrategy: %s, scaleStrategy: {disablePVCReuse: %[1]s}}}}}`,
-			`status: {subsetStatuses: %s}`, `status: {subsetStatuses: [%s]}`, `status: {updateStatus: %s, subsetReplicas: %[1]s}`, `status: {updateStatus: {updatedRevision: %s, currentPartitions: {a: %[1]s}}, subsetReplicas: {a: %[1]s}}`,
+			`spec: {template: %s}`, `spec: {template: {cloneSetTemplate: %s}}`,
+			`spec: {template: {cloneSetTemplate: {spec: %s}}}`,
+			`spec: {template: {cloneSetTemplate: {spec: {updateStrategy: %s, scaleStrategy: {disablePVCReuse: %[1]s}}}}}`,
+			`status: {subsetStatuses: %s}`, `status: {subsetStatuses: [%s]}`,
+			`status: {updateStatus: %s, subsetReplicas: %[1]s}`,
+			`status: {updateStatus: {updatedRevision: %s, currentPartitions: {a: %[1]s}}, subsetReplicas: {a: %[1]s}}`,
 		} {
 			for _, value := range junk {
 				manifest := fmt.Sprintf(shape, value)

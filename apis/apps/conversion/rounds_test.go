@@ -28,23 +28,30 @@ import (
 )
 
 var (
-	rounds = flag.Int("rounds", 14000, "number of random objects that are converted there and back, over all kinds and both ways")
-	only   = flag.String("kind", "", "the kind of the objects, all kinds by default")
-	seed   = flag.Int64("seed", 1, "first seed of the random objects")
+	rounds = flag.Int("rounds", 14000, "number of random objects that are converted there and back, over all kinds and "+
+		"both ways")
+	only = flag.String("kind", "", "the kind of the objects, all kinds by default")
+	seed = flag.Int64("seed", 1, "first seed of the random objects")
 )
 
 // starts are the kinds in both versions, each to start with.
 func starts() []func() k8sruntime.Object {
 	return []func() k8sruntime.Object{
 		func() k8sruntime.Object { return &v1alpha1.CloneSet{} }, func() k8sruntime.Object { return &v1beta1.CloneSet{} },
-		func() k8sruntime.Object { return &v1alpha1.StatefulSet{} }, func() k8sruntime.Object { return &v1beta1.StatefulSet{} },
+		func() k8sruntime.Object { return &v1alpha1.StatefulSet{} }, func() k8sruntime.Object {
+			return &v1beta1.StatefulSet{}
+		},
 		func() k8sruntime.Object { return &v1alpha1.DaemonSet{} }, func() k8sruntime.Object { return &v1beta1.DaemonSet{} },
 		func() k8sruntime.Object { return &v1alpha1.BroadcastJob{} },
 		func() k8sruntime.Object { return &v1beta1.BroadcastJob{} },
 		func() k8sruntime.Object { return &v1alpha1.AdvancedCronJob{} },
 		func() k8sruntime.Object { return &v1beta1.AdvancedCronJob{} },
-		func() k8sruntime.Object { return &v1alpha1.UnitedDeployment{} }, func() k8sruntime.Object { return &v1beta1.UnitedDeployment{} },
-		func() k8sruntime.Object { return &v1alpha1.WorkloadSpread{} }, func() k8sruntime.Object { return &v1beta1.WorkloadSpread{} },
+		func() k8sruntime.Object { return &v1alpha1.UnitedDeployment{} }, func() k8sruntime.Object {
+			return &v1beta1.UnitedDeployment{}
+		},
+		func() k8sruntime.Object { return &v1alpha1.WorkloadSpread{} }, func() k8sruntime.Object {
+			return &v1beta1.WorkloadSpread{}
+		},
 	}
 }
 
@@ -84,7 +91,8 @@ func newRandom(t *testing.T, seed int64) *random {
 	scheme := newScheme(t)
 	source := rand.NewSource(seed)
 	funcs := fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs, func(serializer.CodecFactory) []any { return choices() })
-	return &random{Rand: rand.New(rand.NewSource(seed)), scheme: scheme, fill: fuzzer.FuzzerFor(funcs, source, serializer.NewCodecFactory(scheme)).NumElements(0, 3)}
+	return &random{Rand: rand.New(rand.NewSource(seed)), scheme: scheme,
+		fill: fuzzer.FuzzerFor(funcs, source, serializer.NewCodecFactory(scheme)).NumElements(0, 3)}
 }
 
 // round converts object i there and back, and says what is wrong.
@@ -119,7 +127,8 @@ func (r *random) round(i int) string {
 		if err != nil {
 			return err.Error()
 		}
-		if err := k8sruntime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(other.Object, known, true); err != nil {
+		if err := k8sruntime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(other.Object, known,
+			true); err != nil {
 			return fmt.Sprintf("%v in\n%s\nfrom\n%s", err, text(other), text(u))
 		}
 	}
@@ -127,7 +136,8 @@ func (r *random) round(i int) string {
 	if err != nil {
 		return err.Error()
 	}
-	if r.remember(remainder(other)); remainder(u) == "" && !reflect.DeepEqual(again.Object, u.Object) || !reflect.DeepEqual(visible(again).Object, visible(u).Object) {
+	if r.remember(remainder(other)); remainder(u) == "" && !reflect.DeepEqual(again.Object, u.Object) ||
+		!reflect.DeepEqual(visible(again).Object, visible(u).Object) {
 		return fmt.Sprintf("\n%s\nbecame\n%s\nby way of\n%s", text(u), text(again), text(other))
 	}
 	return ""
@@ -175,7 +185,8 @@ func (r *random) disturb(u *unstructured.Unstructured) {
 	if r.Intn(4) == 0 {
 		annotations[v1alpha1.AnnotationPartitionedScaling] = []string{"true", "false", ""}[r.Intn(3)]
 	}
-	for _, key := range []string{v1alpha1.AnnotationImagePreDownloadParallelism, v1alpha1.AnnotationImagePreDownloadTimeoutSeconds, v1alpha1.AnnotationImagePreDownloadMinUpdatedReadyPods} {
+	for _, key := range []string{v1alpha1.AnnotationImagePreDownloadParallelism,
+		v1alpha1.AnnotationImagePreDownloadTimeoutSeconds, v1alpha1.AnnotationImagePreDownloadMinUpdatedReadyPods} {
 		if r.Intn(4) == 0 {
 			values := []string{"1", "007", "20%", "101%", "-1", "many", "", "99999999999"}
 			annotations[key] = values[r.Intn(len(values))]
@@ -197,10 +208,12 @@ func (r *random) disturb(u *unstructured.Unstructured) {
 func choices() []any {
 	return []any{
 		func(s *v1alpha1.CloneSetUpdateStrategyType, c randfill.Continue) {
-			*s = pick[v1alpha1.CloneSetUpdateStrategyType](c, "", "ReCreate", "InPlaceIfPossible", "InPlaceOnly", "OnDelete", "x")
+			*s = pick[v1alpha1.CloneSetUpdateStrategyType](c, "", "ReCreate", "InPlaceIfPossible", "InPlaceOnly", "OnDelete",
+				"x")
 		},
 		func(s *v1alpha1.SubsetCloneSetUpdateStrategyType, c randfill.Continue) {
-			*s = pick[v1alpha1.SubsetCloneSetUpdateStrategyType](c, "", "ReCreate", "InPlaceIfPossible", "InPlaceOnly", "OnDelete", "RollingUpdate", "x")
+			*s = pick[v1alpha1.SubsetCloneSetUpdateStrategyType](c, "", "ReCreate", "InPlaceIfPossible", "InPlaceOnly",
+				"OnDelete", "RollingUpdate", "x")
 		},
 		func(s *v1beta1.CloneSetUpdateStrategyType, c randfill.Continue) {
 			*s = pick[v1beta1.CloneSetUpdateStrategyType](c, "", "OnDelete", "RollingUpdate")
@@ -254,7 +267,8 @@ func choices() []any {
 		},
 		func(s *metav1.LabelSelector, c randfill.Continue) { c.Fill(&s.MatchLabels) },
 		func(s *string, c randfill.Continue) {
-			*s = pick(c, "a", "b", "c", "Zone-1", "x/y", "~0~1", "ÿ\u2028", "5", "true", "", "a longer text\nwith <lines>", `{"a": "b"}`)
+			*s = pick(c, "a", "b", "c", "Zone-1", "x/y", "~0~1", "ÿ\u2028", "5", "true", "", "a longer text\nwith <lines>",
+				`{"a": "b"}`)
 		},
 	}
 }

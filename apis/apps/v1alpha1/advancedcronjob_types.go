@@ -14,8 +14,8 @@ type AdvancedCronJobSpec struct {
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:XValidation:rule="@cronSchedule{self}",message="schedule is no schedule of cron: write minute, hour, day of month, month and day of week, such as 30 2 * * 1-5",messageExpression="'schedule %s is no schedule of cron: write minute (0-59), hour (0-23), day of month (1-31), month (1-12) and day of week (0-6), such as 30 2 * * 1-5, or for example \\x40hourly'.format([self])"
 	Schedule string `json:"schedule"`
-	// timeZone is the time zone of schedule by its IANA name, such as Europe/Berlin. Default: that of the controller, which
-	// is UTC. A name that does not exist starts nothing: condition Stalled says so.
+	// timeZone is the time zone of schedule by its IANA name, such as Europe/Berlin. Default: that of the controller,
+	// which is UTC. A name that does not exist starts nothing: condition Stalled says so.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$') && self.lowerAscii() != 'local'",message="timeZone is no IANA name of a time zone: write for example Europe/Berlin or Etc/UTC, or remove timeZone",messageExpression="'timeZone %s is no IANA name of a time zone: write for example Europe/Berlin or Etc/UTC, or remove timeZone'.format([self == '' ? '\"\"' : self])"

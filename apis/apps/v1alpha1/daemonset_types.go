@@ -47,8 +47,8 @@ type DaemonSetSpec struct {
 
 // DaemonSetUpdateStrategy says how pods get a new revision of the template.
 type DaemonSetUpdateStrategy struct {
-	// type is RollingUpdate (pods are updated within the limits of rollingUpdate) or OnDelete (a node gets the new revision
-	// after a user deletes its pod). Default RollingUpdate.
+	// type is RollingUpdate (pods are updated within the limits of rollingUpdate) or OnDelete (a node gets the new
+	// revision after a user deletes its pod). Default RollingUpdate.
 	// +optional
 	// +kubebuilder:default=RollingUpdate
 	// +kubebuilder:validation:Enum=RollingUpdate;OnDelete;""

@@ -49,8 +49,8 @@ type DaemonSetSpec struct {
 
 // DaemonSetUpdateStrategy says how pods get a new revision of the template.
 type DaemonSetUpdateStrategy struct {
-	// type is RollingUpdate (pods are updated within the limits of rollingUpdate) or OnDelete (a node gets the new revision
-	// after a user deletes its pod). Default RollingUpdate.
+	// type is RollingUpdate (pods are updated within the limits of rollingUpdate) or OnDelete (a node gets the new
+	// revision after a user deletes its pod). Default RollingUpdate.
 	// +optional
 	// +kubebuilder:default=RollingUpdate
 	// +kubebuilder:validation:Enum=RollingUpdate;OnDelete;""
@@ -114,8 +114,8 @@ type RollingUpdateDaemonSet struct {
 
 // DaemonSetScaleStrategy says on which nodes new pods are created.
 type DaemonSetScaleStrategy struct {
-	// partitionedScaling creates new pods only where rollingUpdate.partition and rollingUpdate.selector let a node have the
-	// new revision. Default false: on all nodes, from the previous revision where they do not.
+	// partitionedScaling creates new pods only where rollingUpdate.partition and rollingUpdate.selector let a node have
+	// the new revision. Default false: on all nodes, from the previous revision where they do not.
 	// +optional
 	PartitionedScaling bool `json:"partitionedScaling,omitempty"`
 }

@@ -35,7 +35,8 @@ func macros() map[string]macro {
 		// percent{p}: the number in a percentage that numberOrPercent takes. Of two digits each ten below counts 10, and the
 		// percentage's own ten counts its last digits below.
 		"percent": {1, "($1 == '100%' ? 100 : size($1) == 2 ? " + lastDigits + ".filter(o, o < $1).size() : 10 + " +
-			firstDigits + ".filter(t, t <= $1).map(t, $1 <= t + '9%' ? " + lastDigits + ".filter(o, t + o < $1).size() : 10).sum())"},
+			firstDigits + ".filter(t, t <= $1).map(t, $1 <= t + '9%' ? " + lastDigits +
+			".filter(o, t + o < $1).size() : 10).sum())"},
 		// firstSeven are the indexes of the first items of a list, for what costs too much to compare in the longest list.
 		"firstSeven": {0, "[0,1,2,3,4,5,6]"},
 		// cronSchedule{v}: v is a schedule as cron reads it, apart from ranges whose end is before their start.
@@ -47,7 +48,8 @@ func macros() map[string]macro {
 		"sameStorage": {2, "(!has($1.spec) || !has($2.spec) ||" +
 			" (!has($1.spec.storageClassName) || !has($2.spec.storageClassName)" +
 			" || $1.spec.storageClassName == $2.spec.storageClassName)" +
-			" && (has($1.spec.accessModes) ? $1.spec.accessModes : []) == (has($2.spec.accessModes) ? $2.spec.accessModes : []))"},
+			" && (has($1.spec.accessModes) ? $1.spec.accessModes : []) == (has($2.spec.accessModes) ? $2.spec.accessModes : " +
+			"[]))"},
 		// handOverNames{h}: the names of the labels, annotations and values of the status that a hand-over names, as the keys
 		// have them. handOverVariables{h}: the ends of their environment variables.
 		"handOverNames": {1, handOverNames},
@@ -65,7 +67,8 @@ func macros() map[string]macro {
 			" k in $2.metadata.labels && $2.metadata.labels[k] == $1.matchLabels[k]))" +
 			" && (!has($1.matchExpressions) || $1.matchExpressions.all(e," +
 			" e.operator == 'In' ? e.key in $2.metadata.labels && has(e.values) && $2.metadata.labels[e.key] in e.values" +
-			" : e.operator == 'NotIn' ? !(e.key in $2.metadata.labels && has(e.values) && $2.metadata.labels[e.key] in e.values)" +
+			" : e.operator == 'NotIn' ? !(e.key in $2.metadata.labels && has(e.values) && $2.metadata.labels[e.key] in " +
+			"e.values)" +
 			" : e.operator == 'Exists' ? e.key in $2.metadata.labels : !(e.key in $2.metadata.labels))))"},
 	}
 }
@@ -92,7 +95,8 @@ func cronPattern() string {
 // hasStorage tells whether a claim template requests storage, which declareStorage declares.
 func hasStorage(claim string) string {
 	requests := claim + ".spec.resources.requests"
-	return "(has(" + claim + ".spec) && has(" + claim + ".spec.resources) && has(" + requests + ") && has(" + requests + ".storage))"
+	return "(has(" + claim + ".spec) && has(" + claim + ".spec.resources) && has(" + requests + ") && has(" + requests +
+		".storage))"
 }
 
 // storage is the requested storage of a claim template as a quantity.

@@ -69,7 +69,8 @@ func TestPodTemplateDeclaresWhatRulesRead(t *testing.T) {
 		"spec":     {"activeDeadlineSeconds", "containers", "readinessGates", "restartPolicy"},
 	} {
 		part := below(template)[node].(schema)
-		if got := slices.Sorted(maps.Keys(below(part))); !slices.Equal(got, want) || part["x-kubernetes-preserve-unknown-fields"] != true {
+		if got := slices.Sorted(maps.Keys(below(part))); !slices.Equal(got, want) ||
+			part["x-kubernetes-preserve-unknown-fields"] != true {
 			t.Errorf("%s declares %q, want %q, and the rest kept", node, got, want)
 		}
 	}

@@ -34,8 +34,8 @@ type Failover struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s)){1,3}$')",message="after is no duration: write hours, minutes and seconds, such as 5m or 90s",messageExpression="'after %s is no duration: write hours, minutes and seconds, such as 5m or 90s'.format([self])"
 	After string `json:"after,omitempty"`
-	// handOver names values of a pod that its replacement in another member gets, once. It is for workloads whose pods have
-	// ordinals, and for mode Fence. Default: none.
+	// handOver names values of a pod that its replacement in another member gets, once. It is for workloads whose pods
+	// have ordinals, and for mode Fence. Default: none.
 	// +optional
 	HandOver *HandOver `json:"handOver,omitempty"`
 }

@@ -10,8 +10,8 @@ const (
 	// HandedOverPrefix before the name of a value is the annotation in which a pod has that value of the pod that it
 	// replaces.
 	HandedOverPrefix = "handover.flotilla.dev/"
-	// HandedOverVariable before the name of a value, in capitals and with _ for each - and dot, is the environment variable
-	// in which the containers of the pod have it.
+	// HandedOverVariable before the name of a value, in capitals and with _ for each - and dot, is the environment
+	// variable in which the containers of the pod have it.
 	HandedOverVariable = "FLOTILLA_HANDOVER_"
 )
 
@@ -65,7 +65,8 @@ type HandOverValues struct {
 	// +listMapKey=ordinal
 	// +kubebuilder:validation:MaxItems=2048
 	Pods []OrdinalValues `json:"pods,omitempty"`
-	// cut names the ordinals whose values were more than that, or more than 512 bytes, such as "3, 1000-1004". They are cut.
+	// cut names the ordinals whose values were more than that, or more than 512 bytes, such as "3, 1000-1004". They are
+	// cut.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Cut string `json:"cut,omitempty"`

@@ -24,7 +24,8 @@ func TestSealedToken(t *testing.T) {
 		}
 	}
 	now := metav1.NewTime(time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC))
-	token := &topology.MemberToken{User: "flotilla:member:east:u", Token: "header.secret-claims.signature", From: now, Until: metav1.NewTime(now.Add(time.Hour))}
+	token := &topology.MemberToken{User: "flotilla:member:east:u", Token: "header.secret-claims.signature", From: now,
+		Until: metav1.NewTime(now.Add(time.Hour))}
 	sealed, err := token.Seal("request", &keys[0].PublicKey)
 	if err != nil {
 		t.Fatal(err)

@@ -25,11 +25,13 @@ func TestWorkloadKey(t *testing.T) {
 		if got != test.want {
 			t.Errorf("%s: %q, want %q", kind, got, test.want)
 		}
-		if back, namespace, name, ok := ParseWorkloadKey(got); !ok || back != kind || namespace != test.namespace || name != "web" {
+		if back, namespace, name, ok := ParseWorkloadKey(got); !ok || back != kind || namespace != test.namespace ||
+			name != "web" {
 			t.Errorf("%q: %s %s/%s, %t", got, back, namespace, name, ok)
 		}
 	}
-	for _, text := range []string{"", "web", "CloneSet/web", "CloneSet/shop/", "/shop/web", "Rollout/shop/web", "CloneSet/shop/web/x"} {
+	for _, text := range []string{"", "web", "CloneSet/web", "CloneSet/shop/", "/shop/web", "Rollout/shop/web",
+		"CloneSet/shop/web/x"} {
 		if kind, _, _, ok := ParseWorkloadKey(text); ok {
 			t.Errorf("%q is read as %s", text, kind)
 		}

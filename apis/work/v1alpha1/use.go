@@ -9,8 +9,9 @@ func CloneSetUse(desired int32, status *apps.CloneSetStatus) SubsetUse {
 	return SubsetUse{
 		Desired: desired,
 		Total:   status.Replicas, Ready: status.ReadyReplicas, Available: status.AvailableReplicas,
-		Updated: status.UpdatedReplicas, UpdatedReady: status.UpdatedReadyReplicas, UpdatedAvailable: status.UpdatedAvailableReplicas,
-		CanGoBack: status.CanGoBack(),
+		Updated: status.UpdatedReplicas, UpdatedReady: status.UpdatedReadyReplicas,
+		UpdatedAvailable: status.UpdatedAvailableReplicas,
+		CanGoBack:        status.CanGoBack(),
 	}
 }
 
@@ -32,8 +33,9 @@ func UnitedDeploymentUse(status *apps.UnitedDeploymentStatus) []SubsetUse {
 		s := &status.SubsetStatuses[i]
 		old := max(0, s.Replicas-s.UpdatedReplicas)
 		uses = append(uses, SubsetUse{
-			Subset: s.Name, Desired: s.DesiredReplicas, Total: s.Replicas, Ready: s.ReadyReplicas, Available: s.AvailableReplicas,
-			Updated: s.UpdatedReplicas, UpdatedReady: s.UpdatedReadyReplicas,
+			Subset: s.Name, Desired: s.DesiredReplicas, Total: s.Replicas, Ready: s.ReadyReplicas,
+			Available: s.AvailableReplicas,
+			Updated:   s.UpdatedReplicas, UpdatedReady: s.UpdatedReadyReplicas,
 			// An older definition of the kind does not count these. This many must be: even if all old pods are available.
 			UpdatedAvailable: max(s.UpdatedAvailableReplicas, min(s.UpdatedReadyReplicas, max(0, s.AvailableReplicas-old))),
 			CanGoBack:        s.CanGoBack,

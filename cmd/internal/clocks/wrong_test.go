@@ -14,7 +14,8 @@ func TestWrongClock(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "clock")
 	t.Setenv(Variable, file)
 	c := New()
-	by := func() time.Duration { return c.Now().Round(0).Sub(time.Now().Round(0)).Round(time.Minute) } // without the readings
+	// without the readings
+	by := func() time.Duration { return c.Now().Round(0).Sub(time.Now().Round(0)).Round(time.Minute) }
 	before, began := c.Now(), time.Now()
 	for _, offset := range []time.Duration{0, 7 * time.Minute, -3 * time.Hour} {
 		if offset != 0 {

@@ -92,7 +92,8 @@ func (d *definitions) Start(ctx context.Context) error {
 			if ctx.Err() == nil && err.Error() != told {
 				d.log.Error(
 					err,
-					"Cannot keep what API servers call; requests for other versions than v1beta1 may fail, and templates are not checked",
+					"Cannot keep what API servers call; requests for other versions than v1beta1 may fail, and templates are not "+
+						"checked",
 				)
 			}
 			told = err.Error()
@@ -139,7 +140,8 @@ func (d *definitions) set(ctx context.Context, name string, config apiextensions
 	if err != nil {
 		return err
 	}
-	if _, err := api.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: d.program}); err != nil {
+	if _, err := api.Patch(ctx, name, types.MergePatchType, patch,
+		metav1.PatchOptions{FieldManager: d.program}); err != nil {
 		return err
 	}
 	d.log.Info("Told the API server where objects are converted", "crd", name, "at", address(config))

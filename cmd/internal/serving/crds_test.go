@@ -97,7 +97,8 @@ func TestDefinitions(t *testing.T) {
 			w.store(definition(cloneSets))
 			right("applied again")
 
-			if err := w.core.CoreV1().Secrets(namespace).Delete(t.Context(), "flotilla-agent-webhook", metav1.DeleteOptions{}); err != nil {
+			if err := w.core.CoreV1().Secrets(namespace).Delete(t.Context(), "flotilla-agent-webhook",
+				metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			old := w.crd(cloneSets).Spec.Conversion.Webhook.ClientConfig.CABundle
@@ -172,7 +173,8 @@ func TestHubAndAgent(t *testing.T) {
 // TestOurDefinitions holds which of the embedded definitions are cared for.
 func TestOurDefinitions(t *testing.T) {
 	w := newWorld(t)
-	s, err := newServer(w.core, w.extensions, Options{Flags: Flags{BindAddress: ":9443"}, Program: "flotilla-agent", Namespace: namespace, Clock: w.clock, Log: logr.Discard()})
+	s, err := newServer(w.core, w.extensions, Options{Flags: Flags{BindAddress: ":9443"}, Program: "flotilla-agent",
+		Namespace: namespace, Clock: w.clock, Log: logr.Discard()})
 	if err != nil {
 		t.Fatal(err)
 	}

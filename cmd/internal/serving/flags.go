@@ -32,7 +32,8 @@ func (f *Flags) Add(set *pflag.FlagSet, service string) {
 		&f.URL,
 		"webhook-url",
 		"",
-		"https://host:port under which API servers reach that address; empty means the Service "+service+", port 443, in the namespace of --leader-election-namespace",
+		"https://host:port under which API servers reach that address; empty means the Service "+service+", port 443, in "+
+			"the namespace of --leader-election-namespace",
 	)
 }
 

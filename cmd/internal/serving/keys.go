@@ -166,7 +166,8 @@ func (l life) sign(
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: authority.Subject.CommonName + "-server"},
 		NotBefore: now.Add(-backdate), NotAfter: now.Add(l.certificate),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true,
 	}
 	if template.NotAfter.After(authority.NotAfter) {
 		template.NotAfter = authority.NotAfter
@@ -201,7 +202,8 @@ func (k *keys) trusted(hosts []string, now time.Time) error {
 	for _, host := range hosts {
 		err = errors.New("no authority")
 		for _, authority := range k.authorities {
-			if _, err = rotator.ValidCert(pemOf("CERTIFICATE", authority.Raw), certPEM, keyPEM, host, &k.served.Leaf.ExtKeyUsage, now); err == nil {
+			if _, err = rotator.ValidCert(pemOf("CERTIFICATE", authority.Raw), certPEM, keyPEM, host, &k.served.Leaf.ExtKeyUsage,
+				now); err == nil {
 				break
 			}
 		}

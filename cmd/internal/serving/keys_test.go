@@ -38,7 +38,8 @@ func accepts(t *testing.T, bundle []byte, k *keys, host string, now time.Time) e
 	if !pool.AppendCertsFromPEM(bundle) {
 		t.Fatalf("no bundle: %s", bundle)
 	}
-	_, err := k.served.Leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: host, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	_, err := k.served.Leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: host, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	return err
 }
 
@@ -111,19 +112,28 @@ func TestBrokenKeys(t *testing.T) {
 		trusted bool
 	}{
 		{name: "emptied", edit: func(d map[string][]byte) { clear(d) }, says: "no certificate yet"},
-		{name: "authority lost", edit: func(d map[string][]byte) { delete(d, caCert) }, says: "ca.crt of the Secret holds no certificate"},
-		{name: "authority broken", edit: func(d map[string][]byte) { d[caCert] = pemOf("CERTIFICATE", []byte("x")) }, says: "ca.crt of the Secret is broken"},
-		{name: "key of the authority lost", edit: func(d map[string][]byte) { delete(d, caKey) }, says: "ca.key of the Secret holds no key"},
-		{name: "key of the authority broken", edit: func(d map[string][]byte) { d[caKey] = pemOf("RSA PRIVATE KEY", []byte("x")) }, says: "ca.key of the Secret is broken"},
-		{name: "key of another authority", edit: func(d map[string][]byte) { d[caKey] = other[caKey] }, says: "not the key of its ca.crt"},
-		{name: "certificate lost", edit: func(d map[string][]byte) { delete(d, corev1.TLSCertKey) }, says: "tls.crt and tls.key of the Secret", trusted: true},
+		{name: "authority lost", edit: func(d map[string][]byte) { delete(d, caCert) },
+			says: "ca.crt of the Secret holds no certificate"},
+		{name: "authority broken", edit: func(d map[string][]byte) { d[caCert] = pemOf("CERTIFICATE", []byte("x")) },
+			says: "ca.crt of the Secret is broken"},
+		{name: "key of the authority lost", edit: func(d map[string][]byte) { delete(d, caKey) },
+			says: "ca.key of the Secret holds no key"},
+		{name: "key of the authority broken", edit: func(d map[string][]byte) {
+			d[caKey] = pemOf("RSA PRIVATE KEY",
+				[]byte("x"))
+		}, says: "ca.key of the Secret is broken"},
+		{name: "key of another authority", edit: func(d map[string][]byte) { d[caKey] = other[caKey] },
+			says: "not the key of its ca.crt"},
+		{name: "certificate lost", edit: func(d map[string][]byte) { delete(d, corev1.TLSCertKey) },
+			says: "tls.crt and tls.key of the Secret", trusted: true},
 		{name: "key of another certificate", edit: func(d map[string][]byte) { d[corev1.TLSPrivateKeyKey] = other[corev1.TLSPrivateKeyKey] }, says: "tls.crt and tls.key of the Secret", trusted: true},
 		{name: "certificate of another authority", edit: func(d map[string][]byte) {
 			d[corev1.TLSCertKey], d[corev1.TLSPrivateKeyKey] = other[corev1.TLSCertKey], other[corev1.TLSPrivateKeyKey]
 		}, says: "does not serve " + host, trusted: true},
 		{name: "another host", host: "10.0.0.7", says: "does not serve 10.0.0.7", trusted: true},
 		{name: "nobody was there for 50 days", now: begin.Add(50 * day), says: "expired", trusted: true},
-		{name: "nobody was there for 310 days", now: begin.Add(310 * day), says: "an authority in its last quarter", trusted: true},
+		{name: "nobody was there for 310 days", now: begin.Add(310 * day), says: "an authority in its last quarter",
+			trusted: true},
 		{name: "nobody was there for years", now: begin.Add(3000 * day), says: "the authority is not valid now"},
 		{name: "a clock of the past", now: begin.Add(-30 * day), says: "the authority is not valid now"},
 	}

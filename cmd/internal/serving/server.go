@@ -95,7 +95,8 @@ func newServer(core kubernetes.Interface, extensions apiextensions.Interface, o 
 		hosts: []string{o.host()}, life: life{o.AuthorityLife, o.CertificateLife}, clock: o.Clock, log: o.Log,
 	}
 	s.definitions = &definitions{
-		client: extensions, core: core, names: names, program: o.Program, yieldTo: o.YieldTo, bell: newBell(), clock: o.Clock, log: o.Log,
+		client: extensions, core: core, names: names, program: o.Program, yieldTo: o.YieldTo, bell: newBell(), clock: o.Clock,
+		log: o.Log,
 		config: func() (apiextensionsv1.WebhookClientConfig, error) {
 			c, err := s.ClientConfig(crds.ConversionPath)
 			return forConversion(c), err

@@ -48,7 +48,8 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	return &world{t: t, core: fake.NewClientset(), extensions: apiextensionsfake.NewClientset(), clock: clocktesting.NewFakeClock(begin)}
+	return &world{t: t, core: fake.NewClientset(), extensions: apiextensionsfake.NewClientset(),
+		clock: clocktesting.NewFakeClock(begin)}
 }
 
 // replica is one server that runs.
@@ -63,7 +64,8 @@ func (w *world) start(edit ...func(*Options)) *replica {
 	w.t.Helper()
 	address := w.freeAddress()
 	o := Options{
-		Flags: Flags{BindAddress: address}, Program: "flotilla-agent", Namespace: namespace, Clock: w.clock, Log: logr.Discard(),
+		Flags: Flags{BindAddress: address}, Program: "flotilla-agent", Namespace: namespace, Clock: w.clock,
+		Log:           logr.Discard(),
 		AuthorityLife: short.authority, CertificateLife: short.certificate,
 	}
 	for _, e := range edit {
@@ -125,10 +127,11 @@ func (w *world) call(r *replica, bundle []byte) (*x509.Certificate, error) {
 func (w *world) eventually(what string, check func() error) {
 	w.t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(w.t.Context(), 5*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
-		last = check()
-		return last == nil, nil
-	})
+	err := wait.PollUntilContextTimeout(w.t.Context(), 5*time.Millisecond, 2*time.Minute, true,
+		func(context.Context) (bool, error) {
+			last = check()
+			return last == nil, nil
+		})
 	if err != nil {
 		w.t.Fatalf("%s: %v", what, last)
 	}
@@ -203,7 +206,8 @@ func TestRotation(t *testing.T) {
 	var refused atomic.Bool
 	w.core.PrependReactor("update", "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		if refused.CompareAndSwap(false, true) {
-			return true, nil, apierrors.NewConflict(corev1.Resource("secrets"), "flotilla-agent-webhook", errors.New("another was first"))
+			return true, nil, apierrors.NewConflict(corev1.Resource("secrets"), "flotilla-agent-webhook",
+				errors.New("another was first"))
 		}
 		return false, nil, nil
 	})
@@ -259,7 +263,8 @@ func TestSecretDeleted(t *testing.T) {
 	before, old := w.served(a)
 	changed := make(chan struct{}, 10)
 	a.OnChange(func() { changed <- struct{}{} })
-	if err := w.core.CoreV1().Secrets(namespace).Delete(t.Context(), "flotilla-agent-webhook", metav1.DeleteOptions{}); err != nil {
+	if err := w.core.CoreV1().Secrets(namespace).Delete(t.Context(), "flotilla-agent-webhook",
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.eventually("a new certificate", func() error {
@@ -286,8 +291,9 @@ func TestSecretDeleted(t *testing.T) {
 func TestSecretOfSomebody(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.core.CoreV1().Secrets(namespace).Create(t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "flotilla-agent-webhook", Labels: map[string]string{"team": "a"}},
-		Data:       map[string][]byte{"note": []byte("ours"), caCert: []byte("no certificate")},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "flotilla-agent-webhook",
+			Labels: map[string]string{"team": "a"}},
+		Data: map[string][]byte{"note": []byte("ours"), caCert: []byte("no certificate")},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -314,7 +320,8 @@ func TestNotReady(t *testing.T) {
 		if err == nil {
 			t.Fatal("it is ready")
 		}
-		for _, word := range []string{"no certificate yet", "create Secret flotilla-system/flotilla-agent-webhook", "no right"} {
+		for _, word := range []string{"no certificate yet", "create Secret flotilla-system/flotilla-agent-webhook",
+			"no right"} {
 			if !strings.Contains(err.Error(), word) {
 				return err
 			}
@@ -341,7 +348,8 @@ func TestClientConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := config.Service; s == nil || s.Namespace != namespace || s.Name != "flotilla-agent" || *s.Path != "/mutate-pods" || *s.Port != 443 || config.URL != nil {
+	if s := config.Service; s == nil || s.Namespace != namespace || s.Name != "flotilla-agent" ||
+		*s.Path != "/mutate-pods" || *s.Port != 443 || config.URL != nil {
 		t.Errorf("by Service: %+v", config)
 	}
 	if string(config.CABundle) != string(bundle) || len(bundle) == 0 {
@@ -352,7 +360,8 @@ func TestClientConfig(t *testing.T) {
 		certificate, _ := w.served(r)
 		return certificate.VerifyHostname("127.0.0.1")
 	})
-	if config, err = r.ClientConfig("/mutate-pods"); err != nil || config.Service != nil || *config.URL != "https://127.0.0.1:9443/mutate-pods" {
+	if config, err = r.ClientConfig("/mutate-pods"); err != nil || config.Service != nil ||
+		*config.URL != "https://127.0.0.1:9443/mutate-pods" {
 		t.Errorf("by URL: %+v, %v", config, err)
 	}
 }
@@ -366,12 +375,14 @@ func TestAddressTaken(t *testing.T) {
 	}
 	defer listener.Close()
 	s, err := newServer(w.core, w.extensions, Options{
-		Flags: Flags{BindAddress: listener.Addr().String()}, Program: "flotilla-agent", Namespace: namespace, Clock: w.clock, Log: logr.Discard(),
+		Flags: Flags{BindAddress: listener.Addr().String()}, Program: "flotilla-agent", Namespace: namespace, Clock: w.clock,
+		Log: logr.Discard(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "--webhook-bind-address "+listener.Addr().String()) {
+	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(),
+		"--webhook-bind-address "+listener.Addr().String()) {
 		t.Errorf("it says %v", err)
 	}
 }

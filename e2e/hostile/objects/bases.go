@@ -27,7 +27,8 @@ func bases() map[string]map[string]any {
 		"UnitedDeployment " + apps + "v1alpha1": object("web", united(map[string]any{"statefulSetTemplate": map[string]any{
 			"metadata": map[string]any{
 				"labels": label(),
-			}, "spec": map[string]any{"selector": map[string]any{"matchLabels": label()}, "template": template(), "serviceName": "web"},
+			}, "spec": map[string]any{"selector": map[string]any{"matchLabels": label()}, "template": template(),
+				"serviceName": "web"},
 		}})),
 		"WorkloadSpread " + apps + "v1beta1":  object("spread", spread()),
 		"WorkloadSpread " + apps + "v1alpha1": object("spread", spread()),
@@ -55,15 +56,17 @@ func template() map[string]any {
 	return map[string]any{
 		"metadata": map[string]any{"labels": label()},
 		"spec": map[string]any{"containers": []any{map[string]any{
-			"name": "web", "image": "nginx:1.27", "resources": map[string]any{"requests": map[string]any{"cpu": "100m", "memory": "64Mi"}},
+			"name": "web", "image": "nginx:1.27", "resources": map[string]any{"requests": map[string]any{"cpu": "100m",
+				"memory": "64Mi"}},
 		}}},
 	}
 }
 
 func cloneSet(strategy map[string]any) map[string]any {
 	return map[string]any{
-		"replicas": int64(9), "selector": map[string]any{"matchLabels": label()}, "template": template(), "updateStrategy": strategy,
-		"scaleStrategy": map[string]any{"maxUnavailable": "20%"}, "minReadySeconds": int64(5),
+		"replicas": int64(9), "selector": map[string]any{"matchLabels": label()}, "template": template(),
+		"updateStrategy": strategy,
+		"scaleStrategy":  map[string]any{"maxUnavailable": "20%"}, "minReadySeconds": int64(5),
 	}
 }
 
@@ -267,7 +270,8 @@ func work() map[string]any {
 	manifest["apiVersion"], manifest["kind"] = "apps.kruise.io/v1beta1", "CloneSet"
 	return map[string]any{
 		"metadata": map[string]any{
-			"name": "shop.api.cloneset", "namespace": "karmada-es-east", "labels": map[string]any{"topology.flotilla.dev/placement": "u"},
+			"name": "shop.api.cloneset", "namespace": "karmada-es-east",
+			"labels": map[string]any{"topology.flotilla.dev/placement": "u"},
 			"annotations": map[string]any{
 				"topology.flotilla.dev/hub-id":   "hub",
 				"topology.flotilla.dev/workload": "CloneSet/shop/api",
@@ -284,7 +288,8 @@ func work() map[string]any {
 				"counter":    int64(5),
 				"observedAt": "2026-01-01T00:00:00.000000Z",
 				"inUse": []any{map[string]any{
-					"subset": "", "desired": int64(5), "total": int64(5), "ready": int64(5), "available": int64(5), "updated": int64(5), "updatedReady": int64(5), "updatedAvailable": int64(5),
+					"subset": "", "desired": int64(5), "total": int64(5), "ready": int64(5), "available": int64(5),
+					"updated": int64(5), "updatedReady": int64(5), "updatedAvailable": int64(5),
 				}},
 			},
 		},

@@ -30,7 +30,8 @@ func staticProgram(t *testing.T, text string) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	header := elf.Header64{
-		Ident:     [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
+		Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB),
+			byte(elf.EV_CURRENT)},
 		Type:      uint16(elf.ET_EXEC),
 		Machine:   uint16(elf.EM_X86_64),
 		Version:   uint32(elf.EV_CURRENT),
@@ -90,8 +91,10 @@ func checkImage(t *testing.T, image v1.Image, arch, program string, content []by
 	if err != nil {
 		t.Fatal(err)
 	}
-	if header.Name != "program" || header.Uid != 0 || header.Gid != 0 || header.ModTime.Unix() != 0 || header.Mode != 0o755 {
-		t.Errorf("the file is %s, owner %d:%d, mode %o, of %s", header.Name, header.Uid, header.Gid, header.Mode, header.ModTime)
+	if header.Name != "program" || header.Uid != 0 || header.Gid != 0 || header.ModTime.Unix() != 0 ||
+		header.Mode != 0o755 {
+		t.Errorf("the file is %s, owner %d:%d, mode %o, of %s", header.Name, header.Uid, header.Gid, header.Mode,
+			header.ModTime)
 	}
 	if data, err := io.ReadAll(archive); err != nil || !bytes.Equal(data, content) {
 		t.Errorf("the program has %d bytes, %v; want %d", len(data), err, len(content))
@@ -205,7 +208,8 @@ func TestRunRefuses(t *testing.T) {
 		{"a folder without an architecture", func(*options) {}, []string{dir}, "give ARCH=FOLDER"},
 		{"a missing program", func(*options) {}, []string{"amd64=" + dir}, "no program for Linux"},
 		{"a script", func(o *options) { o.programs = []string{"script"} }, []string{"amd64=" + dir}, "no program for Linux"},
-		{"a registry with a space", func(o *options) { o.push = "a b" }, []string{"amd64=" + good}, "read the name of the image of a"},
+		{"a registry with a space", func(o *options) { o.push = "a b" }, []string{"amd64=" + good},
+			"read the name of the image of a"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			o := testOptions("a")

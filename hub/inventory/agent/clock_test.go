@@ -28,7 +28,8 @@ func TestComparison(t *testing.T) {
 		{"one that comes late", []time.Duration{-s, -2 * m, -s, -3 * m, -s}, []time.Duration{0, 0, 0, 0, 0}},
 		{"set right", []time.Duration{7 * m, 7 * m, 0, 0}, []time.Duration{0, 7 * m, 7 * m, 0}},
 		{"set right from behind", []time.Duration{-7 * m, -7 * m, 0}, []time.Duration{0, -7 * m, 0}},
-		{"near the limit", []time.Duration{59 * s, 59 * s, 61 * s, 45 * s, 45 * s, 29 * s, 29 * s}, []time.Duration{0, 0, 61 * s, 61 * s, 45 * s, 45 * s, 0}},
+		{"near the limit", []time.Duration{59 * s, 59 * s, 61 * s, 45 * s, 45 * s, 29 * s, 29 * s},
+			[]time.Duration{0, 0, 61 * s, 61 * s, 45 * s, 45 * s, 0}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var c comparison
@@ -65,7 +66,9 @@ func TestClocksApart(t *testing.T) {
 			}
 			renew(off, 9)
 			c := told()
-			if c == nil || c.Status != metav1.ConditionFalse || c.Reason != topology.ReasonClocksApart || !strings.Contains(c.Message, "11m0s "+map[bool]string{true: "ahead of", false: "behind"}[off > 0]) || !strings.Contains(c.Message, "NTP") {
+			if c == nil || c.Status != metav1.ConditionFalse || c.Reason != topology.ReasonClocksApart ||
+				!strings.Contains(c.Message, "11m0s "+map[bool]string{true: "ahead of", false: "behind"}[off > 0]) ||
+				!strings.Contains(c.Message, "NTP") {
 				t.Fatalf("apart by %s: %+v", off, c)
 			}
 			if !meta.IsStatusConditionTrue(w.get().Status.Conditions, topology.MemberReady) {

@@ -73,7 +73,8 @@ func ofCluster(ctx context.Context, reader client.Reader, id string) ([]topology
 		return nil, nil
 	}
 	members := &topology.MemberClusterList{}
-	if err := reader.List(ctx, members, client.MatchingFields{store.IndexMemberClusterID: id}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, members, client.MatchingFields{store.IndexMemberClusterID: id},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list MemberClusters with the cluster id %s: %w", id, err)
 	}
 	return members.Items, nil

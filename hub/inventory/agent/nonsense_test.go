@@ -16,7 +16,8 @@ import (
 
 func TestNonsenseOf(t *testing.T) {
 	zone := func(nodes, ready int32, cpu string) topology.Zone {
-		return topology.Zone{Name: "a", Nodes: nodes, Ready: ready, Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
+		return topology.Zone{Name: "a", Nodes: nodes, Ready: ready,
+			Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
 	}
 	for _, tc := range []struct {
 		name string

@@ -52,7 +52,8 @@ func plan(f facts) (pin string, conditions []metav1.Condition) {
 		pin = f.member.Status.ClusterID
 	}
 	conditions = []metav1.Condition{accepted, readyCondition(f)}
-	for _, condition := range []func(facts) (metav1.Condition, bool){identityCondition, orphansCondition, plausibleCondition, silentCondition, heldCondition, clockCondition} {
+	for _, condition := range []func(facts) (metav1.Condition, bool){identityCondition, orphansCondition,
+		plausibleCondition, silentCondition, heldCondition, clockCondition} {
 		if c, ok := condition(f); ok {
 			conditions = append(conditions, c)
 		}
@@ -97,7 +98,8 @@ func acceptedCondition(f facts) metav1.Condition {
 	case f.twin != "":
 		c.Reason = topology.ReasonDuplicateClusterID
 		c.Message = fmt.Sprintf(
-			"MemberCluster %s has the cluster id %s, which the older MemberCluster %s has already; delete one of the two, or give a cloned cluster its own kube-system namespace uid",
+			"MemberCluster %s has the cluster id %s, which the older MemberCluster %s has already; delete one of the two, or "+
+				"give a cloned cluster its own kube-system namespace uid",
 			m.Name,
 			id,
 			f.twin,
@@ -127,7 +129,8 @@ func readyCondition(f facts) metav1.Condition {
 	case !f.lease.exists, expired, knownExpired:
 		c.Reason = topology.ReasonLeaseExpired
 		c.Message = fmt.Sprintf(
-			"the agent of MemberCluster %s has not renewed its Lease for %s; it gets nothing new until it does; look at the agent, and at its way to the hub",
+			"the agent of MemberCluster %s has not renewed its Lease for %s; it gets nothing new until it does; look at the "+
+				"agent, and at its way to the hub",
 			m.Name,
 			topology.LeaseDuration,
 		)
@@ -145,7 +148,8 @@ func identityCondition(f facts) (metav1.Condition, bool) {
 	if m.Status.RefusedClusterID != "" && m.Status.RefusedClusterID != clusterID(m) {
 		c.Status, c.Reason = metav1.ConditionFalse, topology.ReasonClusterIDMismatch
 		c.Message = fmt.Sprintf(
-			"an agent of another cluster (id %s) came under the name MemberCluster %s, which is pinned to id %s, and was refused; give that cluster a name of its own, or delete this MemberCluster and join again",
+			"an agent of another cluster (id %s) came under the name MemberCluster %s, which is pinned to id %s, and was "+
+				"refused; give that cluster a name of its own, or delete this MemberCluster and join again",
 			m.Status.RefusedClusterID,
 			m.Name,
 			clusterID(m),
@@ -155,7 +159,8 @@ func identityCondition(f facts) (metav1.Condition, bool) {
 	if meta.FindStatusCondition(m.Status.Conditions, topology.MemberIdentity) == nil {
 		return c, false
 	}
-	c.Status, c.Reason, c.Message = metav1.ConditionTrue, topology.ReasonPinned, "only the pinned cluster comes under this name"
+	c.Status, c.Reason, c.Message = metav1.ConditionTrue, topology.ReasonPinned,
+		"only the pinned cluster comes under this name"
 	return c, true
 }
 
@@ -184,7 +189,8 @@ func plausibleCondition(f facts) (metav1.Condition, bool) {
 	if f.nonsense != "" {
 		c.Status, c.Reason = metav1.ConditionFalse, topology.ReasonNonsense
 		c.Message = fmt.Sprintf(
-			"MemberCluster %s reports %s; its numbers count as far as they can be true; look at who writes that status beside its agent, or upgrade the agent",
+			"MemberCluster %s reports %s; its numbers count as far as they can be true; look at who writes that status beside "+
+				"its agent, or upgrade the agent",
 			m.Name,
 			f.nonsense,
 		)
@@ -208,7 +214,8 @@ func silentCondition(f facts) (metav1.Condition, bool) {
 	if expired || silent(m) && !f.lease.changed {
 		c.Status, c.Reason = metav1.ConditionTrue, topology.ReasonAllowancesReclaimed
 		c.Message = fmt.Sprintf(
-			"the agent of MemberCluster %s has not renewed its Lease for %s; what it may disrupt of rollouts is lent to other members until it does; look at the agent, and at its way to the hub",
+			"the agent of MemberCluster %s has not renewed its Lease for %s; what it may disrupt of rollouts is lent to other "+
+				"members until it does; look at the agent, and at its way to the hub",
 			m.Name,
 			topology.GrantsExpire,
 		)
@@ -234,7 +241,9 @@ func heldCondition(f facts) (metav1.Condition, bool) {
 	if f.together > 0 {
 		c.Status, c.Reason = metav1.ConditionTrue, topology.ReasonMassFailure
 		c.Message = fmt.Sprintf(
-			"MemberCluster %s became NotReady together with others, a third or more of all members, so the hub suspects itself and gives none of them up; look at the hub's network, and if nothing runs in the member any more, confirm it with: flotilla fence %s --confirm",
+			"MemberCluster %s became NotReady together with others, a third or more of all members, so the hub suspects "+
+				"itself and gives none of them up; look at the hub's network, and if nothing runs in the member any more, confirm "+
+				"it with: flotilla fence %s --confirm",
 			m.Name,
 			m.Name,
 		)
@@ -243,7 +252,8 @@ func heldCondition(f facts) (metav1.Condition, bool) {
 	if meta.FindStatusCondition(m.Status.Conditions, topology.MemberFailoverHeld) == nil {
 		return c, false
 	}
-	c.Status, c.Reason, c.Message = metav1.ConditionFalse, topology.ReasonNoMassFailure, "the member does not fail together with many others"
+	c.Status, c.Reason, c.Message = metav1.ConditionFalse, topology.ReasonNoMassFailure,
+		"the member does not fail together with many others"
 	return c, true
 }
 
@@ -261,7 +271,9 @@ func clockCondition(f facts) (metav1.Condition, bool) {
 		}
 		c.Status, c.Reason = metav1.ConditionFalse, topology.ReasonClocksApart
 		c.Message = fmt.Sprintf(
-			"the clock of the agent of MemberCluster %s is %s %s the hub's; Leases and limits hold all the same, since each goes by its own clock, but times in its reports are wrong, and certificates may count as expired; let the nodes of both set their clocks by the same time servers (NTP)",
+			"the clock of the agent of MemberCluster %s is %s %s the hub's; Leases and limits hold all the same, since each "+
+				"goes by its own clock, but times in its reports are wrong, and certificates may count as expired; let the nodes "+
+				"of both set their clocks by the same time servers (NTP)",
 			m.Name,
 			f.lease.apart.Abs(),
 			way,
@@ -271,7 +283,8 @@ func clockCondition(f facts) (metav1.Condition, bool) {
 	case !f.lease.compared: // what was known before this hub started goes on
 		return *before, true
 	default:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, topology.ReasonClocksAgree, "the clocks of the agent and of the hub agree"
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, topology.ReasonClocksAgree,
+			"the clocks of the agent and of the hub agree"
 	}
 	return c, true
 }

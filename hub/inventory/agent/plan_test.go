@@ -27,7 +27,8 @@ import (
 )
 
 func member(name string, change ...func(*topology.MemberCluster)) *topology.MemberCluster {
-	m := &topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: topology.MemberClusterSpec{Accepted: true}}
+	m := &topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: topology.MemberClusterSpec{Accepted: true}}
 	m.Status.ClusterID = "id-" + name
 	for _, c := range change {
 		c(m)
@@ -43,20 +44,28 @@ func TestAccepted(t *testing.T) {
 		text   string
 		pin    string
 	}{
-		{"nobody accepted it", facts{member: member("east", func(m *topology.MemberCluster) { m.Spec.Accepted = false })}, topology.ReasonNotAccepted, "flotilla accept east", ""},
-		{"somebody took it out", facts{member: member("east", func(m *topology.MemberCluster) { m.Spec.Accepted, m.Spec.ClusterID = false, "id-east" })}, topology.ReasonNotAccepted, "set spec.accepted to true", ""},
-		{"its agent never came", facts{member: member("east", func(m *topology.MemberCluster) { m.Status.ClusterID = "" })}, topology.ReasonNeverConnected, "east", ""},
+		{"nobody accepted it", facts{member: member("east", func(m *topology.MemberCluster) { m.Spec.Accepted = false })},
+			topology.ReasonNotAccepted, "flotilla accept east", ""},
+		{"somebody took it out", facts{member: member("east",
+			func(m *topology.MemberCluster) { m.Spec.Accepted, m.Spec.ClusterID = false, "id-east" })},
+			topology.ReasonNotAccepted, "set spec.accepted to true", ""},
+		{"its agent never came", facts{member: member("east", func(m *topology.MemberCluster) { m.Status.ClusterID = "" })},
+			topology.ReasonNeverConnected, "east", ""},
 		{"it takes part", facts{member: member("east")}, topology.ReasonAccepted, "", "id-east"},
-		{"pinned already", facts{member: member("east", func(m *topology.MemberCluster) { m.Spec.ClusterID = "id-east" })}, topology.ReasonAccepted, "", ""},
-		{"the hub itself", facts{member: member("east", func(m *topology.MemberCluster) { m.Status.ClusterID = "hub" })}, topology.ReasonHubIsMember, "id hub", ""},
-		{"a twin", facts{member: member("east"), twin: "west"}, topology.ReasonDuplicateClusterID, "older MemberCluster west", ""},
+		{"pinned already", facts{member: member("east", func(m *topology.MemberCluster) { m.Spec.ClusterID = "id-east" })},
+			topology.ReasonAccepted, "", ""},
+		{"the hub itself", facts{member: member("east", func(m *topology.MemberCluster) { m.Status.ClusterID = "hub" })},
+			topology.ReasonHubIsMember, "id hub", ""},
+		{"a twin", facts{member: member("east"), twin: "west"}, topology.ReasonDuplicateClusterID, "older MemberCluster west",
+			""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.facts.hubID = "hub"
 			pin, conditions := plan(tt.facts)
 			c := meta.FindStatusCondition(conditions, topology.MemberAccepted)
-			if c.Reason != tt.reason || !strings.Contains(c.Message, tt.text) || pin != tt.pin || (c.Status == metav1.ConditionTrue) != (tt.reason == topology.ReasonAccepted) {
+			if c.Reason != tt.reason || !strings.Contains(c.Message, tt.text) || pin != tt.pin ||
+				(c.Status == metav1.ConditionTrue) != (tt.reason == topology.ReasonAccepted) {
 				t.Errorf("condition %+v, pin %q", c, pin)
 			}
 		})
@@ -64,9 +73,12 @@ func TestAccepted(t *testing.T) {
 }
 
 func TestRefusedClusterIsTold(t *testing.T) {
-	m := member("east", func(m *topology.MemberCluster) { m.Spec.ClusterID, m.Status.RefusedClusterID = "id-east", "id-thief" })
+	m := member("east", func(m *topology.MemberCluster) {
+		m.Spec.ClusterID, m.Status.RefusedClusterID = "id-east", "id-thief"
+	})
 	_, conditions := plan(facts{member: m, hubID: "hub"})
-	if c := meta.FindStatusCondition(conditions, topology.MemberIdentity); c == nil || c.Reason != topology.ReasonClusterIDMismatch || !strings.Contains(c.Message, "id-thief") {
+	if c := meta.FindStatusCondition(conditions, topology.MemberIdentity); c == nil ||
+		c.Reason != topology.ReasonClusterIDMismatch || !strings.Contains(c.Message, "id-thief") {
 		t.Errorf("condition %+v", c)
 	}
 	if !meta.IsStatusConditionTrue(conditions, topology.MemberAccepted) {
@@ -75,7 +87,8 @@ func TestRefusedClusterIsTold(t *testing.T) {
 
 	m.Status.Conditions, m.Status.RefusedClusterID = conditions, ""
 	_, conditions = plan(facts{member: m, hubID: "hub"})
-	if c := meta.FindStatusCondition(conditions, topology.MemberIdentity); c == nil || c.Status != metav1.ConditionTrue || c.Reason != topology.ReasonPinned {
+	if c := meta.FindStatusCondition(conditions, topology.MemberIdentity); c == nil || c.Status != metav1.ConditionTrue ||
+		c.Reason != topology.ReasonPinned {
 		t.Errorf("after the refusal: %+v", c)
 	}
 	_, conditions = plan(facts{member: member("west"), hubID: "hub"})
@@ -92,11 +105,13 @@ func TestYoungerTwinIsRefused(t *testing.T) {
 		}
 	}
 	old, young := member("old", same(time.Hour, "")), member("young", same(time.Minute, ""))
-	if olderTwin(old, []topology.MemberCluster{*old, *young}) != "" || olderTwin(young, []topology.MemberCluster{*old, *young}) != "old" {
+	if olderTwin(old, []topology.MemberCluster{*old, *young}) != "" ||
+		olderTwin(young, []topology.MemberCluster{*old, *young}) != "old" {
 		t.Error("the older one is to stay")
 	}
 	pinned := member("young", same(time.Minute, "one"))
-	if olderTwin(old, []topology.MemberCluster{*old, *pinned}) != "young" || olderTwin(pinned, []topology.MemberCluster{*old, *pinned}) != "" {
+	if olderTwin(old, []topology.MemberCluster{*old, *pinned}) != "young" ||
+		olderTwin(pinned, []topology.MemberCluster{*old, *pinned}) != "" {
 		t.Error("the pinned one is to stay")
 	}
 	waiting := member("old", same(time.Hour, ""), func(m *topology.MemberCluster) { m.Spec.Accepted = false })
@@ -131,13 +146,15 @@ func (w *world) heard() time.Time { return w.contact }
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, topology.AddToScheme, work.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, topology.AddToScheme,
+		work.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w := &world{t: t, clock: clocktesting.NewFakeClock(time.Unix(5000, 0))}
-	count := interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	count := interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+		opts ...client.ListOption) error {
 		err := c.List(ctx, list, opts...)
 		if members, ok := list.(*topology.MemberClusterList); ok {
 			w.listed += len(members.Items)
@@ -164,7 +181,8 @@ func (w *world) restart() {
 // renew sets the Lease's renewTime to a time of the member's own clock.
 func (w *world) renew(at int64) {
 	w.t.Helper()
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-east", Name: "east", CreationTimestamp: metav1.NewTime(w.clock.Now())}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-east", Name: "east",
+		CreationTimestamp: metav1.NewTime(w.clock.Now())}}
 	err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(lease), lease)
 	lease.Spec.RenewTime, lease.Spec.HolderIdentity = new(metav1.NewMicroTime(time.Unix(at, 0))), new("id-east")
 	if err != nil {
@@ -287,7 +305,8 @@ func TestRenewalLooksAtOneMember(t *testing.T) {
 	twin := member("twin")
 	twin.Status.ClusterID = "id-east"
 	w.listed = 0
-	if requests := sameCluster(t.Context(), w.client, twin); len(requests) != 2 || requests[1].Name != "east" || w.listed > 1 {
+	if requests := sameCluster(t.Context(), w.client, twin); len(requests) != 2 || requests[1].Name != "east" ||
+		w.listed > 1 {
 		t.Errorf("the same cluster: %v of %d", requests, w.listed)
 	}
 }
@@ -367,13 +386,15 @@ func TestFailoverHeldIsTold(t *testing.T) {
 		t.Errorf("before any failure: %+v", c)
 	}
 	_, conditions = plan(facts{member: m, together: 2})
-	if c := meta.FindStatusCondition(conditions, topology.MemberFailoverHeld); c == nil || c.Status != metav1.ConditionTrue ||
+	if c := meta.FindStatusCondition(conditions, topology.MemberFailoverHeld); c == nil ||
+		c.Status != metav1.ConditionTrue ||
 		c.Reason != topology.ReasonMassFailure || !strings.Contains(c.Message, "flotilla fence east --confirm") {
 		t.Errorf("while it fails with others: %+v", c)
 	}
 	m.Status.Conditions = conditions
 	_, conditions = plan(facts{member: m})
-	if c := meta.FindStatusCondition(conditions, topology.MemberFailoverHeld); c == nil || c.Status != metav1.ConditionFalse || c.Reason != topology.ReasonNoMassFailure {
+	if c := meta.FindStatusCondition(conditions, topology.MemberFailoverHeld); c == nil ||
+		c.Status != metav1.ConditionFalse || c.Reason != topology.ReasonNoMassFailure {
 		t.Errorf("afterwards: %+v", c)
 	}
 }
@@ -391,7 +412,8 @@ func TestConditionsNameNoGeneration(t *testing.T) {
 	m := member("east", func(m *topology.MemberCluster) { m.Generation, m.Status.RefusedClusterID = 7, "id-thief" })
 	_, conditions := plan(facts{member: m, hubID: "hub", together: 2})
 	m.Status.Conditions = []metav1.Condition{{
-		Type: topology.MemberReady, Status: metav1.ConditionFalse, Reason: "NeverConnected", ObservedGeneration: 3, LastTransitionTime: metav1.NewTime(time.Unix(1, 0)),
+		Type: topology.MemberReady, Status: metav1.ConditionFalse, Reason: "NeverConnected", ObservedGeneration: 3,
+		LastTransitionTime: metav1.NewTime(time.Unix(1, 0)),
 	}}
 	m.Status.Conditions[0].Message = meta.FindStatusCondition(conditions, topology.MemberReady).Message
 	scheme := runtime.NewScheme()

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,7 +46,8 @@ type Reconciler struct {
 
 // NewReconciler returns a reconciler that writes with c and reads c's cache; live reads past it, table reads reports.
 // clk must be monotonic. heard returns since when the hub is in contact with its API server; nil if it always was.
-func NewReconciler(c client.Client, live client.Reader, table kinds.Table, clk clock.PassiveClock, heard func() time.Time,
+func NewReconciler(c client.Client, live client.Reader, table kinds.Table, clk clock.PassiveClock,
+	heard func() time.Time,
 	hubID string) *Reconciler {
 	return &Reconciler{client: c, live: live, clock: clk, heard: heard, hubID: hubID, leases: map[string]leaseSeen{},
 		asked: map[string]asked{}, nonsense: newNonsense(table)}
@@ -95,7 +95,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // apply makes the member's namespace as soon as a person accepted it, so that its agent finds a place for its Lease,
 // and pins its id once that is known. The agent reads the hub's id there.
-func (r *Reconciler) apply(ctx context.Context, member *topology.MemberCluster, pin string, conditions []metav1.Condition) error {
+func (r *Reconciler) apply(ctx context.Context, member *topology.MemberCluster, pin string,
+	conditions []metav1.Condition) error {
 	accepted := meta.FindStatusCondition(conditions, topology.MemberAccepted)
 	if accepted.Status != metav1.ConditionTrue && accepted.Reason != topology.ReasonNeverConnected {
 		return nil
@@ -121,30 +122,9 @@ func (r *Reconciler) apply(ctx context.Context, member *topology.MemberCluster, 
 	// The agent has no other way to know which objects carry this hub's label.
 	metav1.SetMetaDataAnnotation(&member.ObjectMeta, topology.AnnotationHubID, r.hubID)
 	// With the resourceVersion: the pin is for the agent that was looked at.
-	if err := r.client.Patch(ctx, member, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), store.ManagerInventory); err != nil {
+	if err := r.client.Patch(ctx, member, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}),
+		store.ManagerInventory); err != nil {
 		return fmt.Errorf("write the ids of the cluster and the hub on MemberCluster %s: %w", member.Name, err)
-	}
-	return nil
-}
-
-// report writes the conditions when one changed. They name no generation, which the answer to each session of the agent
-// raises: kubectl wait would wait for a write that says nothing new. The agent writes the same status: the
-// resourceVersion is not needed, because conditions have this one writer.
-func (r *Reconciler) report(ctx context.Context, member *topology.MemberCluster, conditions []metav1.Condition) error {
-	base := member.DeepCopy()
-	for _, c := range conditions {
-		c.LastTransitionTime = metav1.NewTime(r.clock.Now())
-		if have := meta.FindStatusCondition(member.Status.Conditions, c.Type); have != nil &&
-			have.Status == c.Status && have.Reason == c.Reason && have.Message == c.Message && have.ObservedGeneration == c.ObservedGeneration {
-			continue
-		}
-		meta.SetStatusCondition(&member.Status.Conditions, c)
-	}
-	if equality.Semantic.DeepEqual(base.Status.Conditions, member.Status.Conditions) {
-		return nil
-	}
-	if err := r.client.Status().Patch(ctx, member, client.MergeFrom(base), store.ManagerInventory); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("write conditions of MemberCluster %s: %w", member.Name, err)
 	}
 	return nil
 }

@@ -41,10 +41,12 @@ func Setup(
 	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), table, clk, heard, hubID)
 	r.meter, r.news = measures, news
 	err := ctrl.NewControllerManagedBy(mgr).Named("inventory").
-		Watches(&topology.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(twins), builder.WithPredicates(identityChanged())).
+		Watches(&topology.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(twins),
+			builder.WithPredicates(identityChanged())).
 		Watches(&topology.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(all), builder.WithPredicates(healthChanged())).
 		Watches(&coordinationv1.Lease{}, handler.EnqueueRequestsFromMapFunc(leaseMember)).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(namespaceMember), builder.WithPredicates(onlyDeleted())).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(namespaceMember),
+			builder.WithPredicates(onlyDeleted())).
 		Watches(&work.Work{}, handler.EnqueueRequestsFromMapFunc(workMember), builder.WithPredicates(r.nonsense.changed())).
 		Complete(r)
 	if err != nil {
@@ -125,7 +127,8 @@ func identityChanged() predicate.Predicate {
 	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*topology.MemberCluster), e.ObjectNew.(*topology.MemberCluster)
-			return before.Status.ClusterID != after.Status.ClusterID || before.Status.RefusedClusterID != after.Status.RefusedClusterID ||
+			return before.Status.ClusterID != after.Status.ClusterID ||
+				before.Status.RefusedClusterID != after.Status.RefusedClusterID ||
 				before.Status.Session != after.Status.Session || nonsenseOf(before) != nonsenseOf(after) ||
 				before.Status.Orphaned != after.Status.Orphaned ||
 				!slices.Equal(before.Status.Orphans, after.Status.Orphans)

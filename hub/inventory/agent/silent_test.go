@@ -21,13 +21,17 @@ func TestSilent(t *testing.T) {
 	}{
 		{"it renews", "", sighting{exists: true, changed: true}, 10 * time.Second, ""},
 		{"not Ready is not silent", "", sighting{exists: true, changed: true}, topology.LeaseDuration, ""},
-		{"just before twice the time", "", sighting{exists: true, changed: true}, 2*topology.LeaseDuration - time.Millisecond, ""},
+		{"just before twice the time", "", sighting{exists: true, changed: true}, 2*topology.LeaseDuration - time.Millisecond,
+			""},
 		{"twice the time", "", sighting{exists: true, changed: true}, 2 * topology.LeaseDuration, metav1.ConditionTrue},
-		{"also a Lease that stands still since the hub started", "", sighting{exists: true}, 2 * topology.LeaseDuration, metav1.ConditionTrue},
-		{"known from before the hub started, and not renewed", metav1.ConditionTrue, sighting{exists: true}, 0, metav1.ConditionTrue},
+		{"also a Lease that stands still since the hub started", "", sighting{exists: true}, 2 * topology.LeaseDuration,
+			metav1.ConditionTrue},
+		{"known from before the hub started, and not renewed", metav1.ConditionTrue, sighting{exists: true}, 0,
+			metav1.ConditionTrue},
 		{"known, and the Lease is gone", metav1.ConditionTrue, sighting{}, 0, metav1.ConditionTrue},
 		{"renewed", metav1.ConditionTrue, sighting{exists: true, changed: true}, 0, metav1.ConditionFalse},
-		{"and silent again", metav1.ConditionFalse, sighting{exists: true, changed: true}, 2 * topology.LeaseDuration, metav1.ConditionTrue},
+		{"and silent again", metav1.ConditionFalse, sighting{exists: true, changed: true}, 2 * topology.LeaseDuration,
+			metav1.ConditionTrue},
 		{"no Lease was ever seen", "", sighting{}, 0, ""},
 	}
 	for _, tc := range cases {

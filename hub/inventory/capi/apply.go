@@ -47,7 +47,8 @@ func (r *Reconciler) patchCluster(ctx context.Context, f *facts, base client.Obj
 		base.GetAnnotations()[topology.AnnotationJoinedAs] == f.cluster.Annotations[topology.AnnotationJoinedAs] {
 		return nil
 	}
-	if err := r.management.Patch(ctx, f.cluster, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), manager); err != nil {
+	if err := r.management.Patch(ctx, f.cluster, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}),
+		manager); err != nil {
 		return fmt.Errorf("note on Cluster %s that it is a member, or none: %w", id(f.cluster), err)
 	}
 	return nil
@@ -59,7 +60,9 @@ func (r *Reconciler) reach(ctx context.Context, f *facts) (Cluster, *verdict, er
 	name := types.NamespacedName{Namespace: f.cluster.Namespace, Name: secretOf(f.cluster.Name)}
 	err := r.managementLive.Get(ctx, name, secret)
 	if apierrors.IsNotFound(err) {
-		return nil, told(topology.ReasonKubeconfigMissing, "there is no Secret %s yet, which Cluster API's control plane provider makes: wait until the control plane is initialized", name), nil
+		return nil, told(topology.ReasonKubeconfigMissing,
+			"there is no Secret %s yet, which Cluster API's control plane provider makes: wait until the control plane is "+
+				"initialized", name), nil
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("read Secret %s: %w", name, err)
@@ -105,7 +108,8 @@ func (r *Reconciler) carry(ctx context.Context, f *facts) (*topology.MemberClust
 			return nil, fmt.Errorf("create MemberCluster %s: %w", f.name(), err)
 		}
 	}
-	if err := r.hub.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), manager, client.ForceOwnership); err != nil {
+	if err := r.hub.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), manager,
+		client.ForceOwnership); err != nil {
 		return nil, fmt.Errorf("apply MemberCluster %s: %w", f.name(), err)
 	}
 	member := &topology.MemberCluster{}
@@ -121,7 +125,8 @@ func (r *Reconciler) stay(ctx context.Context, member *topology.MemberCluster) e
 	delete(member.Annotations, topology.AnnotationLeavingSince)
 	member.Spec.Taints = slices.DeleteFunc(member.Spec.Taints, drains)
 	member.Spec.Accepted = member.Spec.ClusterID != ""
-	if err := r.hub.Patch(ctx, member, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), manager); err != nil {
+	if err := r.hub.Patch(ctx, member, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}),
+		manager); err != nil {
 		return fmt.Errorf("end the drain of MemberCluster %s: %w", member.Name, err)
 	}
 	return nil
@@ -159,7 +164,8 @@ func (r *Reconciler) equip(
 	}
 	base := member.DeepCopy()
 	member.Spec.Accepted, member.Spec.ClusterID, member.Spec.KeyFingerprint = true, sight.ClusterID, fingerprint
-	if err := r.hub.Patch(ctx, member, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), manager); err != nil {
+	if err := r.hub.Patch(ctx, member, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}),
+		manager); err != nil {
 		return nil, nil, fmt.Errorf("accept MemberCluster %s: %w", member.Name, err)
 	}
 	return member, nil, nil

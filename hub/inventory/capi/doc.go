@@ -3,13 +3,16 @@
 //
 // # A Cluster with the label topology.flotilla.dev/join=true
 //
-//  1. It gets a finalizer, and each of its Machines the pre-terminate hook. The name is checked first: a member that somebody made by hand is
-//     never taken over (plan.go).
-//  2. Its kubeconfig is read from the Secret <name>-kubeconfig each time (kubeconfig.go): a new one counts at once, and nothing is kept open.
+//  1. It gets a finalizer, and each of its Machines the pre-terminate hook. The name is checked first: a member that
+//     somebody made by hand is never taken over (plan.go).
+//  2. Its kubeconfig is read from the Secret <name>-kubeconfig each time (kubeconfig.go): a new one counts at once, and
+//     nothing is kept open.
 //  3. The MemberCluster is made, with the labels of the Cluster and its region (apply.go).
-//  4. What flotilla join writes is written into the cluster, and the MemberCluster is accepted with the key that was made there and the id that was
-//     read there: who holds the kubeconfig needs nobody to compare fingerprints. The agent then asks, and the approver answers, as ever.
-//  5. The agent's objects and the CustomResourceDefinitions are applied (the interface Cluster, which cmd/flotilla-capi fulfils).
+//  4. What flotilla join writes is written into the cluster, and the MemberCluster is accepted with the key that was
+//     made there and the id that was read there: who holds the kubeconfig needs nobody to compare fingerprints. The
+//     agent then asks, and the approver answers, as ever.
+//  5. The agent's objects and the CustomResourceDefinitions are applied (the interface Cluster, which cmd/flotilla-capi
+//     fulfils).
 //  6. Failure domains become zones: nodes whose Machine has one, and that no cloud provider gave a zone, get the label.
 //
 // # A Cluster that is deleted, or loses the label

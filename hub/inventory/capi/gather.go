@@ -17,7 +17,8 @@ import (
 func (r *Reconciler) gather(ctx context.Context, name types.NamespacedName) (*facts, error) {
 	f := &facts{cluster: &clusterv1.Cluster{}, now: r.clock.Now()}
 	machines := &clusterv1.MachineList{}
-	if err := r.management.List(ctx, machines, client.InNamespace(name.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name.Name}); err != nil {
+	if err := r.management.List(ctx, machines, client.InNamespace(name.Namespace),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: name.Name}); err != nil {
 		return nil, fmt.Errorf("list Machines of Cluster %s: %w", name, err)
 	}
 	f.machines = machines.Items
@@ -32,7 +33,8 @@ func (r *Reconciler) gather(ctx context.Context, name types.NamespacedName) (*fa
 	}
 	// Past the cache: a member is looked at seldom, and nothing hangs on the moment at which a MachinePool goes.
 	pools := &clusterv1.MachinePoolList{}
-	if err := r.managementLive.List(ctx, pools, client.InNamespace(name.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name.Name}); err != nil {
+	if err := r.managementLive.List(ctx, pools, client.InNamespace(name.Namespace),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: name.Name}); err != nil {
 		return nil, fmt.Errorf("list MachinePools of Cluster %s: %w", name, err)
 	}
 	f.pools = pools.Items

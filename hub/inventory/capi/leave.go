@@ -53,7 +53,8 @@ func (r *Reconciler) leave(ctx context.Context, f *facts) (*verdict, error) {
 			return nil, err
 		}
 		if left > 0 {
-			return told(topology.ReasonMemberDraining, "it is no member any more, and %d orders for it are being removed", left), nil
+			return told(topology.ReasonMemberDraining, "it is no member any more, and %d orders for it are being removed", left),
+				nil
 		}
 	}
 	r.uninstall(ctx, f, ours || member == nil)
@@ -87,7 +88,8 @@ func (r *Reconciler) empty(ctx context.Context, f *facts, member *topology.Membe
 	until := since.Add(timeout)
 	over := !f.now.Before(until) || f.nothingRuns(member)
 	if !over && left.pods+int32(left.placements) > 0 {
-		return told(topology.ReasonMemberDraining, "%s; its machines are kept until then, at most until %s%s", left.sentence(), until.UTC().Format(time.RFC3339), remark), nil
+		return told(topology.ReasonMemberDraining, "%s; its machines are kept until then, at most until %s%s",
+			left.sentence(), until.UTC().Format(time.RFC3339), remark), nil
 	}
 	if left.works > 0 && over {
 		if err := registration.Preserve(ctx, r.hub, member.Name); err != nil {
@@ -109,7 +111,9 @@ func (r *Reconciler) empty(ctx context.Context, f *facts, member *topology.Membe
 		return nil, nil
 	}
 	if left.works > 0 {
-		return told(topology.ReasonMemberDraining, "its workloads run elsewhere, and its agent removes the %d objects that are left, at most until %s%s", left.works, until.UTC().Format(time.RFC3339), remark), registration.Dismiss(ctx, r.hub, member.Name)
+		return told(topology.ReasonMemberDraining, "its workloads run elsewhere, and its agent removes the %d objects that "+
+				"are left, at most until %s%s", left.works, until.UTC().Format(time.RFC3339), remark),
+			registration.Dismiss(ctx, r.hub, member.Name)
 	}
 	return nil, nil
 }
@@ -133,7 +137,8 @@ func (r *Reconciler) drain(ctx context.Context, f *facts, member *topology.Membe
 		)
 	}
 	// The taints are written whole: those that somebody else set meanwhile must not get lost.
-	if err := r.hub.Patch(ctx, member, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), manager); err != nil {
+	if err := r.hub.Patch(ctx, member, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}),
+		manager); err != nil {
 		return since, fmt.Errorf("drain MemberCluster %s: %w", member.Name, err)
 	}
 	return since, nil

@@ -84,7 +84,8 @@ func (r *Reconciler) fence(ctx context.Context, f *facts) error {
 	}
 	machines, pools := &clusterv1.MachineList{}, &clusterv1.MachinePoolList{}
 	for _, list := range []client.ObjectList{machines, pools} {
-		if err := r.managementLive.List(ctx, list, client.InNamespace(f.cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: f.cluster.Name}); err != nil {
+		if err := r.managementLive.List(ctx, list, client.InNamespace(f.cluster.Namespace),
+			client.MatchingLabels{clusterv1.ClusterNameLabel: f.cluster.Name}); err != nil {
 			return fmt.Errorf("list %T of Cluster %s: %w", list, id(f.cluster), err)
 		}
 	}

@@ -63,7 +63,8 @@ func TestLost(t *testing.T) {
 		{"it was never heard of", made("east", "site/east", seen), 0, false},
 		{"it never had machines", made("east", "site/east", ready(metav1.ConditionFalse)), 0, false},
 		{"fenced already", made("east", "site/east", ready(metav1.ConditionFalse), seen, fencedAt(now())), 0, false},
-		{"fenced at an earlier loss", made("east", "site/east", ready(metav1.ConditionFalse), seen, fencedAt(now().Add(-time.Hour))), 0, true},
+		{"fenced at an earlier loss", made("east", "site/east", ready(metav1.ConditionFalse), seen,
+			fencedAt(now().Add(-time.Hour))), 0, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			since, got := lost(&test.member, test.machines)
@@ -100,7 +101,8 @@ func TestZones(t *testing.T) {
 		return m
 	}
 	f := eastern(nil)
-	f.machines = []clusterv1.Machine{machine("n1", "a", ""), machine("n2", "a", "b"), machine("n3", "", ""), machine("", "c", "")}
+	f.machines = []clusterv1.Machine{machine("n1", "a", ""), machine("n2", "a", "b"), machine("n3", "", ""),
+		machine("", "c", "")}
 	if diff := cmp.Diff(map[string]string{"n1": "a", "n2": "b"}, f.zones()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -34,7 +34,8 @@ func (f *facts) nameObstacle() *verdict {
 	if len(name) > longestName || len(validation.IsDNS1123Label(name)) > 0 {
 		return told(
 			topology.ReasonNameInvalid,
-			"%q is not a DNS label of at most %d characters (a-z, 0-9, -), which the name of a member has to be: choose one by the annotation %s",
+			"%q is not a DNS label of at most %d characters (a-z, 0-9, -), which the name of a member has to be: choose one "+
+				"by the annotation %s",
 			name,
 			longestName,
 			topology.AnnotationMemberName,
@@ -55,7 +56,8 @@ func (f *facts) nameObstacle() *verdict {
 	case !ours:
 		return told(
 			topology.ReasonNameTaken,
-			"the member %s was made by somebody else, and is left as it is: choose another name by the annotation %s, or give that one up with flotilla leave %s",
+			"the member %s was made by somebody else, and is left as it is: choose another name by the annotation %s, or give "+
+				"that one up with flotilla leave %s",
 			name,
 			topology.AnnotationMemberName,
 			name,
@@ -84,7 +86,8 @@ func (f *facts) idObstacle(clusterID string) *verdict {
 		case m.Name == name && m.Spec.ClusterID != "" && m.Spec.ClusterID != clusterID:
 			return told(
 				topology.ReasonClusterRefused,
-				"the member %s is the cluster %s, and the kubeconfig leads to the cluster %s: if it was built anew, give the name up with flotilla leave %s, and it joins again",
+				"the member %s is the cluster %s, and the kubeconfig leads to the cluster %s: if it was built anew, give the "+
+					"name up with flotilla leave %s, and it joins again",
 				name,
 				m.Spec.ClusterID,
 				clusterID,
@@ -155,7 +158,8 @@ func (f *facts) standing(member *topology.MemberCluster) *verdict {
 	case ready == nil || ready.Status != metav1.ConditionTrue:
 		return told(
 			topology.ReasonAgentStarting,
-			"the agent is installed, and the hub does not hear of it: look at the pods and logs of the Deployment flotilla-agent in the namespace %s of the cluster",
+			"the agent is installed, and the hub does not hear of it: look at the pods and logs of the Deployment "+
+				"flotilla-agent in the namespace %s of the cluster",
 			topology.SystemNamespace,
 		)
 	}

@@ -35,19 +35,22 @@ func (r *Reconciler) report(ctx context.Context, f *facts, v *verdict) error {
 	conditions := append([]metav1.Condition(nil), f.cluster.Status.Conditions...)
 	had := meta.FindStatusCondition(f.cluster.Status.Conditions, topology.ClusterJoined)
 	if !meta.SetStatusCondition(&conditions, metav1.Condition{
-		Type: topology.ClusterJoined, Status: status, Reason: v.reason, Message: v.message, ObservedGeneration: f.cluster.Generation, LastTransitionTime: metav1.NewTime(f.now),
+		Type: topology.ClusterJoined, Status: status, Reason: v.reason, Message: v.message,
+		ObservedGeneration: f.cluster.Generation, LastTransitionTime: metav1.NewTime(f.now),
 	}) {
 		return nil
 	}
 	now := meta.FindStatusCondition(conditions, topology.ClusterJoined)
 	want := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": []any{map[string]any{
-		"type": now.Type, "status": string(now.Status), "reason": now.Reason, "message": now.Message, "observedGeneration": now.ObservedGeneration,
+		"type": now.Type, "status": string(now.Status), "reason": now.Reason, "message": now.Message,
+		"observedGeneration": now.ObservedGeneration,
 		"lastTransitionTime": now.LastTransitionTime.UTC().Format(time.RFC3339),
 	}}}}}
 	want.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Cluster"))
 	want.SetNamespace(f.cluster.Namespace)
 	want.SetName(f.cluster.Name)
-	if err := r.management.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(want), manager, client.ForceOwnership); client.IgnoreNotFound(err) != nil {
+	if err := r.management.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(want), manager,
+		client.ForceOwnership); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the condition %s of Cluster %s: %w", now.Type, id(f.cluster), err)
 	}
 	if had == nil || had.Reason != v.reason {

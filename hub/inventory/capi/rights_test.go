@@ -17,7 +17,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 // TestRights holds the rights as they are reviewed: each change of them shows in testdata. None of them has a *.
 func TestRights(t *testing.T) {
-	for name, rules := range map[string][]rbacv1.PolicyRule{"capi": Rules(), "capi-namespace": NamespaceRules(), "capi-management": ManagementRules()} {
+	for name, rules := range map[string][]rbacv1.PolicyRule{"capi": Rules(), "capi-namespace": NamespaceRules(),
+		"capi-management": ManagementRules()} {
 		t.Run(name, func(t *testing.T) {
 			got, err := yaml.Marshal(rules)
 			if err != nil {

@@ -93,7 +93,10 @@ func NewManager(hub, management *rest.Config, dial Dial, o Options) (ctrl.Manage
 	if management != nil {
 		management = rest.CopyConfig(management)
 		management.QPS = -1
-		if there, err = cluster.New(management, func(c *cluster.Options) { c.Scheme, c.Logger, c.Cache = scheme, o.Logger, strip }); err != nil {
+		if there, err = cluster.New(management, func(c *cluster.Options) {
+			c.Scheme, c.Logger, c.Cache = scheme, o.Logger,
+				strip
+		}); err != nil {
 			return nil, fmt.Errorf("connect to the management cluster: %w", err)
 		}
 		if err := mgr.Add(there); err != nil {
@@ -110,13 +113,17 @@ func setup(mgr ctrl.Manager, there cluster.Cluster, dial Dial, o Options) error 
 		return fmt.Errorf("connect to the hub: %w", err)
 	}
 	r := &Reconciler{
-		hub: live, management: there.GetClient(), managementLive: there.GetAPIReader(), dial: dial, events: there.GetEventRecorder(program), clock: o.Clock, options: o,
+		hub: live, management: there.GetClient(), managementLive: there.GetAPIReader(), dial: dial,
+		events: there.GetEventRecorder(program), clock: o.Clock, options: o,
 	}
 	err = ctrl.NewControllerManagedBy(mgr).Named("clusterapi").
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		WatchesRawSource(source.Kind(there.GetCache(), &clusterv1.Cluster{}, &handler.TypedEnqueueRequestForObject[*clusterv1.Cluster]{}, clusterChanged())).
-		WatchesRawSource(source.Kind(there.GetCache(), &clusterv1.Machine{}, handler.TypedEnqueueRequestsFromMapFunc(clusterOfMachine), machineChanged())).
-		Watches(&topology.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(clusterOfMember), builder.WithPredicates(memberChanged())).
+		WatchesRawSource(source.Kind(there.GetCache(), &clusterv1.Cluster{},
+			&handler.TypedEnqueueRequestForObject[*clusterv1.Cluster]{}, clusterChanged())).
+		WatchesRawSource(source.Kind(there.GetCache(), &clusterv1.Machine{},
+			handler.TypedEnqueueRequestsFromMapFunc(clusterOfMachine), machineChanged())).
+		Watches(&topology.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(clusterOfMember),
+			builder.WithPredicates(memberChanged())).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up controller clusterapi: %w", err)
@@ -145,7 +152,8 @@ func clusterOfMember(_ context.Context, o client.Object) []ctrl.Request {
 func clusterChanged() predicate.TypedPredicate[*clusterv1.Cluster] {
 	return predicate.TypedFuncs[*clusterv1.Cluster]{UpdateFunc: func(e event.TypedUpdateEvent[*clusterv1.Cluster]) bool {
 		before, now := e.ObjectOld, e.ObjectNew
-		return before.Generation != now.Generation || !maps.Equal(before.Labels, now.Labels) || !maps.Equal(before.Annotations, now.Annotations) ||
+		return before.Generation != now.Generation || !maps.Equal(before.Labels, now.Labels) ||
+			!maps.Equal(before.Annotations, now.Annotations) ||
 			(before.DeletionTimestamp == nil) != (now.DeletionTimestamp == nil) ||
 			len(before.Status.FailureDomains) != len(now.Status.FailureDomains) ||
 			initialized(before) != initialized(now)
@@ -162,7 +170,8 @@ func machineChanged() predicate.TypedPredicate[*clusterv1.Machine] {
 	return predicate.TypedFuncs[*clusterv1.Machine]{UpdateFunc: func(e event.TypedUpdateEvent[*clusterv1.Machine]) bool {
 		before, now := e.ObjectOld, e.ObjectNew
 		return before.Status.NodeRef != now.Status.NodeRef || before.Status.FailureDomain != now.Status.FailureDomain ||
-			(before.DeletionTimestamp == nil) != (now.DeletionTimestamp == nil) || before.Annotations[topology.MachineHook] != now.Annotations[topology.MachineHook]
+			(before.DeletionTimestamp == nil) != (now.DeletionTimestamp == nil) ||
+			before.Annotations[topology.MachineHook] != now.Annotations[topology.MachineHook]
 	}}
 }
 

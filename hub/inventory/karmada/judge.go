@@ -35,7 +35,8 @@ func (f *facts) accepted(hubID string) metav1.Condition {
 	case f.cluster == nil:
 		c.Reason = topology.ReasonNotInKarmada
 		c.Message = fmt.Sprintf(
-			"this hub takes its members from Karmada (--inventory=karmada), and Karmada has no Cluster %s; join the cluster to Karmada under this name, or delete this MemberCluster",
+			"this hub takes its members from Karmada (--inventory=karmada), and Karmada has no Cluster %s; join the cluster "+
+				"to Karmada under this name, or delete this MemberCluster",
 			m.Name,
 		)
 	case !m.Spec.Accepted:
@@ -57,7 +58,8 @@ func (f *facts) accepted(hubID string) metav1.Condition {
 	case wire.ClusterID(m) != f.cluster.Spec.ID:
 		c.Reason = topology.ReasonClusterIDMismatch
 		c.Message = fmt.Sprintf(
-			"Cluster %s of Karmada has the id %s, and MemberCluster %s is pinned to %s; give the new cluster a name of its own in Karmada, or delete this MemberCluster, which is then made for the new one",
+			"Cluster %s of Karmada has the id %s, and MemberCluster %s is pinned to %s; give the new cluster a name of its "+
+				"own in Karmada, or delete this MemberCluster, which is then made for the new one",
 			m.Name,
 			f.cluster.Spec.ID,
 			m.Name,
@@ -97,7 +99,8 @@ func (f *facts) ready() metav1.Condition {
 	default:
 		c.Reason = topology.ReasonNotReadyInKarmada
 		c.Message = fmt.Sprintf(
-			"Karmada says of Cluster %s that Ready is %s (%s); it gets nothing new until that ends; look at the agent of Karmada there, and at its way to the hub",
+			"Karmada says of Cluster %s that Ready is %s (%s); it gets nothing new until that ends; look at the agent of "+
+				"Karmada there, and at its way to the hub",
 			f.name,
 			told.Status,
 			told.Reason,
@@ -113,14 +116,17 @@ func (f *facts) held() (metav1.Condition, bool) {
 	case f.together > 0:
 		c.Status, c.Reason = metav1.ConditionTrue, topology.ReasonMassFailure
 		c.Message = fmt.Sprintf(
-			"MemberCluster %s became NotReady together with others, a third or more of all members, so the hub suspects itself and gives none of them up; look at the hub's network, and if nothing runs in the member any more, confirm it with: flotilla fence %s --confirm",
+			"MemberCluster %s became NotReady together with others, a third or more of all members, so the hub suspects "+
+				"itself and gives none of them up; look at the hub's network, and if nothing runs in the member any more, confirm "+
+				"it with: flotilla fence %s --confirm",
 			f.name,
 			f.name,
 		)
 	case meta.FindStatusCondition(f.member.Status.Conditions, topology.MemberFailoverHeld) == nil:
 		return c, false
 	default:
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, topology.ReasonNoMassFailure, "the member does not fail together with many others"
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, topology.ReasonNoMassFailure,
+			"the member does not fail together with many others"
 	}
 	return c, true
 }

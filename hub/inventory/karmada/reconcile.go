@@ -88,7 +88,8 @@ func (r *Reconciler) apply(ctx context.Context, f *facts) error {
 		return nil
 	}
 	// With the resourceVersion: a taint that a person sets meanwhile stays.
-	if err := r.client.Patch(ctx, f.member, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), store.ManagerInventory); err != nil {
+	if err := r.client.Patch(ctx, f.member, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}),
+		store.ManagerInventory); err != nil {
 		return fmt.Errorf("patch MemberCluster %s: %w", f.name, err)
 	}
 	return nil
@@ -104,7 +105,8 @@ func (r *Reconciler) report(ctx context.Context, f *facts) error {
 	if equality.Semantic.DeepEqual(base.Status, f.member.Status) {
 		return nil
 	}
-	if err := r.client.Status().Patch(ctx, f.member, client.MergeFrom(base), store.ManagerInventory); client.IgnoreNotFound(err) != nil {
+	if err := r.client.Status().Patch(ctx, f.member, client.MergeFrom(base),
+		store.ManagerInventory); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status of MemberCluster %s: %w", f.name, err)
 	}
 	return nil

@@ -29,7 +29,8 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string) error {
 		Watches(karmada.Object(karmada.ClusterKind()), &handler.EnqueueRequestForObject{}).
 		Watches(&topology.MemberCluster{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(notOurStatus())).
 		Watches(&topology.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(all), builder.WithPredicates(healthChanged())).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(namespaceMember), builder.WithPredicates(comesOrGoes())).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(namespaceMember),
+			builder.WithPredicates(comesOrGoes())).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up controller inventory-karmada: %w", err)

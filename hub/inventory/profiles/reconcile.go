@@ -120,7 +120,8 @@ func (r *Reconciler) report(
 	if err != nil {
 		return fmt.Errorf("encode the status of ClusterProfile %s/%s: %w", r.namespace, member.Name, err)
 	}
-	if err := r.client.Status().Patch(ctx, have, client.RawPatch(types.MergePatchType, patch), store.ManagerInventory); client.IgnoreNotFound(err) != nil {
+	if err := r.client.Status().Patch(ctx, have, client.RawPatch(types.MergePatchType, patch),
+		store.ManagerInventory); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status of ClusterProfile %s/%s: %w", r.namespace, member.Name, err)
 	}
 	return nil

@@ -36,7 +36,10 @@ func statusOf(m *topology.MemberCluster, have Status, now time.Time) (Status, er
 	for i := range properties {
 		p := &properties[i]
 		p.LastObservedTime = metav1.NewTime(now.Truncate(time.Second))
-		if j := slices.IndexFunc(have.Properties, func(old Property) bool { return old.Name == p.Name && old.Value == p.Value }); j >= 0 {
+		if j := slices.IndexFunc(have.Properties, func(old Property) bool {
+			return old.Name == p.Name &&
+				old.Value == p.Value
+		}); j >= 0 {
 			p.LastObservedTime = have.Properties[j].LastObservedTime
 		}
 	}
@@ -81,7 +84,8 @@ func propertiesOf(m *topology.MemberCluster) ([]Property, error) {
 	}
 	var properties []Property
 	for _, p := range []Property{
-		{Name: PropertyID, Value: m.Name}, {Name: PropertyClusterID, Value: wire.ClusterID(m)}, {Name: PropertyRegion, Value: region},
+		{Name: PropertyID, Value: m.Name}, {Name: PropertyClusterID, Value: wire.ClusterID(m)},
+		{Name: PropertyRegion, Value: region},
 		{Name: PropertyZones, Value: m.Status.ZoneNames}, {Name: PropertyNodes, Value: m.Status.Nodes},
 	} {
 		if p.Value != "" {

@@ -24,9 +24,11 @@ func TestStatusOf(t *testing.T) {
 		Spec:       topology.MemberClusterSpec{ClusterID: "id", Region: "north"},
 		Status: topology.MemberClusterStatus{
 			KubernetesVersion: "v1.36.3", Region: "by its nodes", ZoneNames: "a", Nodes: "3/4",
-			Zones: []topology.Zone{{Name: "a", Nodes: 3, Ready: 2, Allocatable: amount("8"), Requested: amount("1500m")}, {Nodes: 1, Ready: 1}},
+			Zones: []topology.Zone{{Name: "a", Nodes: 3, Ready: 2, Allocatable: amount("8"), Requested: amount("1500m")},
+				{Nodes: 1, Ready: 1}},
 			Conditions: []metav1.Condition{
-				{Type: topology.MemberReady, Status: metav1.ConditionTrue, Reason: "LeaseFresh", Message: "the agent renews its Lease"},
+				{Type: topology.MemberReady, Status: metav1.ConditionTrue, Reason: "LeaseFresh",
+					Message: "the agent renews its Lease"},
 				{Type: topology.MemberAccepted, Status: metav1.ConditionTrue, Reason: topology.ReasonAccepted},
 			},
 		},
@@ -41,11 +43,13 @@ func TestStatusOf(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{
 		PropertyID: "east", PropertyClusterID: "id", PropertyRegion: "north", PropertyZones: "a", PropertyNodes: "3/4",
-		PropertyZone + "a": `{"nodes":3,"ready":2,"allocatable":{"cpu":"8"},"requested":{"cpu":"1500m"}}`, PropertyNoZone: `{"nodes":1,"ready":1}`,
+		PropertyZone + "a": `{"nodes":3,"ready":2,"allocatable":{"cpu":"8"},"requested":{"cpu":"1500m"}}`,
+		PropertyNoZone:     `{"nodes":1,"ready":1}`,
 	}, values); diff != "" {
 		t.Errorf("properties, -want +got:\n%s", diff)
 	}
-	if !meta.IsStatusConditionTrue(first.Conditions, ConditionControlPlaneHealthy) || !meta.IsStatusConditionTrue(first.Conditions, ConditionJoined) || first.Version.Kubernetes != "v1.36.3" {
+	if !meta.IsStatusConditionTrue(first.Conditions, ConditionControlPlaneHealthy) ||
+		!meta.IsStatusConditionTrue(first.Conditions, ConditionJoined) || first.Version.Kubernetes != "v1.36.3" {
 		t.Errorf("it says %+v", first)
 	}
 
@@ -57,7 +61,8 @@ func TestStatusOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := meta.FindStatusCondition(second.Conditions, ConditionControlPlaneHealthy); c.Status != metav1.ConditionUnknown || !c.LastTransitionTime.Time.Equal(later) {
+	if c := meta.FindStatusCondition(second.Conditions,
+		ConditionControlPlaneHealthy); c.Status != metav1.ConditionUnknown || !c.LastTransitionTime.Time.Equal(later) {
 		t.Errorf("of a member that is not heard of it says %+v", c)
 	}
 	for _, p := range second.Properties {

@@ -127,7 +127,8 @@ func mayAccept(member *topology.MemberCluster, asked *Acceptance, fingerprint st
 	switch {
 	case fingerprint != "" && fingerprint != asked.Fingerprint:
 		return fmt.Errorf(
-			"the request of %s is for the key %s, not %s: somebody else may have its token; run flotilla token revoke %s, and join again",
+			"the request of %s is for the key %s, not %s: somebody else may have its token; run flotilla token revoke %s, and "+
+				"join again",
 			member.Name,
 			asked.Fingerprint,
 			fingerprint,
@@ -135,7 +136,8 @@ func mayAccept(member *topology.MemberCluster, asked *Acceptance, fingerprint st
 		)
 	case member.Spec.ClusterID != "" && member.Spec.ClusterID != asked.ClusterID:
 		return fmt.Errorf(
-			"the name %s is pinned to the cluster %s, and the request comes from the cluster %s: let that one join under a name of its own, or give this name up with flotilla leave %s",
+			"the name %s is pinned to the cluster %s, and the request comes from the cluster %s: let that one join under a "+
+				"name of its own, or give this name up with flotilla leave %s",
 			member.Name,
 			member.Spec.ClusterID,
 			asked.ClusterID,
@@ -143,7 +145,8 @@ func mayAccept(member *topology.MemberCluster, asked *Acceptance, fingerprint st
 		)
 	case member.Spec.KeyFingerprint != "" && member.Spec.KeyFingerprint != asked.Fingerprint && fingerprint == "":
 		return fmt.Errorf(
-			"MemberCluster %s was accepted with the key %s, and the request is for another one: if you gave its agent a new key, run flotilla accept %s --fingerprint %s; else run flotilla token revoke %s",
+			"MemberCluster %s was accepted with the key %s, and the request is for another one: if you gave its agent a new "+
+				"key, run flotilla accept %s --fingerprint %s; else run flotilla token revoke %s",
 			member.Name,
 			member.Spec.KeyFingerprint,
 			member.Name,

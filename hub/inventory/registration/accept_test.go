@@ -33,15 +33,19 @@ func TestAcceptRefuses(t *testing.T) {
 		says   []string // nothing where it is accepted
 	}{
 		{"the name is reserved", func(*world) {}, nil, nil},
-		{"another member is another cluster", func(*world) {}, other(func(m *topology.MemberCluster) { m.Spec.ClusterID = "id-of-west" }), nil},
+		{"another member is another cluster", func(*world) {},
+			other(func(m *topology.MemberCluster) { m.Spec.ClusterID = "id-of-west" }), nil},
 		{"the name is another cluster's", func(w *world) { w.member.Spec.ClusterID = "id-of-another" }, nil,
 			[]string{"the name east is pinned to the cluster id-of-another", eastID, "flotilla leave east"}},
 		{"the cluster is a member", func(*world) {}, other(func(m *topology.MemberCluster) { m.Spec.ClusterID = eastID }),
 			[]string{"the cluster " + eastID + " is the member west already", "flotilla leave west"}},
-		{"the cluster says that it is a member that nobody accepted yet", func(*world) {}, other(func(m *topology.MemberCluster) { m.Status.ClusterID = eastID }),
+		{"the cluster says that it is a member that nobody accepted yet", func(*world) {},
+			other(func(m *topology.MemberCluster) { m.Status.ClusterID = eastID }),
 			[]string{"is the member west already"}},
-		{"the cluster is the hub", func(w *world) { w.csr.Annotations[topology.AnnotationClusterID] = hubID }, nil, []string{"the hub's own, which cannot be its own member"}},
-		{"the request names no cluster", func(w *world) { delete(w.csr.Annotations, topology.AnnotationClusterID) }, nil, []string{"is no id of a cluster"}},
+		{"the cluster is the hub", func(w *world) { w.csr.Annotations[topology.AnnotationClusterID] = hubID }, nil,
+			[]string{"the hub's own, which cannot be its own member"}},
+		{"the request names no cluster", func(w *world) { delete(w.csr.Annotations, topology.AnnotationClusterID) }, nil,
+			[]string{"is no id of a cluster"}},
 		{"the member goes", func(w *world) {
 			w.member.DeletionTimestamp, w.member.Finalizers = new(metav1.Now()), []string{"example.org/held"}
 		}, nil, []string{"is being deleted"}},

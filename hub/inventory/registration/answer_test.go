@@ -22,7 +22,8 @@ func TestTokens(t *testing.T) {
 	approved := func(ago time.Duration) func(w *world) {
 		return func(w *world) {
 			w.csr.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{
-				Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, LastUpdateTime: metav1.NewTime(now.Add(-ago)),
+				Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue,
+				LastUpdateTime: metav1.NewTime(now.Add(-ago)),
 			}}
 		}
 	}
@@ -46,28 +47,41 @@ func TestTokens(t *testing.T) {
 		{"the signer has a while yet", firstRequest, approved(20 * time.Second), false, false, 40 * time.Second},
 		{"the signer did not answer", firstRequest, approved(time.Minute), true, false, 0},
 		{"nor at the renewal", nextRequest, approved(time.Hour), true, false, 0},
-		{"the signer answered late", firstRequest, both(approved(time.Hour), func(w *world) { w.csr.Status.Certificate = []byte("x") }), false, false, 0},
+		{"the signer answered late", firstRequest, both(approved(time.Hour),
+			func(w *world) { w.csr.Status.Certificate = []byte("x") }), false, false, 0},
 		{"the signer failed", firstRequest, both(approved(time.Hour), func(w *world) {
-			w.csr.Status.Conditions = append(w.csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{Type: certificatesv1.CertificateFailed, Status: corev1.ConditionTrue})
+			w.csr.Status.Conditions = append(w.csr.Status.Conditions,
+				certificatesv1.CertificateSigningRequestCondition{Type: certificatesv1.CertificateFailed,
+					Status: corev1.ConditionTrue})
 		}), false, false, 0},
-		{"it was answered with a token", firstRequest, both(approved(time.Hour), func(w *world) { w.csr.Annotations[topology.AnnotationSealedToken] = "x" }), false, false, 0},
+		{"it was answered with a token", firstRequest, both(approved(time.Hour),
+			func(w *world) { w.csr.Annotations[topology.AnnotationSealedToken] = "x" }), false, false, 0},
 		{"the member is told to show tokens", firstRequest, tokens, true, false, 0},
-		{"it is, and nobody accepted it", firstRequest, both(tokens, func(w *world) { w.member.Spec.Accepted = false }), false, false, 0},
-		{"it is, and the key is another", firstRequest, both(tokens, func(w *world) { w.request(nil, w.keys.other) }), false, false, 0},
-		{"it is, and somebody else asks", firstRequest, both(tokens, func(w *world) { w.csr.Spec.Username = "mallory" }), false, true, 0},
-		{"somebody else's request that an administrator approved", firstRequest, both(approved(time.Hour), func(w *world) { w.csr.Spec.Username = "mallory" }), false, false, 0},
-		{"one for another key that an administrator approved", firstRequest, both(approved(time.Hour), func(w *world) { w.request(nil, w.keys.other) }), false, false, 0},
+		{"it is, and nobody accepted it", firstRequest, both(tokens, func(w *world) { w.member.Spec.Accepted = false }),
+			false, false, 0},
+		{"it is, and the key is another", firstRequest, both(tokens, func(w *world) { w.request(nil, w.keys.other) }), false,
+			false, 0},
+		{"it is, and somebody else asks", firstRequest, both(tokens, func(w *world) { w.csr.Spec.Username = "mallory" }),
+			false, true, 0},
+		{"somebody else's request that an administrator approved", firstRequest,
+			both(approved(time.Hour), func(w *world) { w.csr.Spec.Username = "mallory" }), false, false, 0},
+		{"one for another key that an administrator approved", firstRequest,
+			both(approved(time.Hour), func(w *world) { w.request(nil, w.keys.other) }), false, false, 0},
 		{"a member that shows a token asks for the next", accountRequest, func(*world) {}, true, false, 0},
-		{"it does, and is being deleted", accountRequest, func(w *world) { w.member.DeletionTimestamp = new(metav1.Now()) }, false, true, 0},
+		{"it does, and is being deleted", accountRequest, func(w *world) { w.member.DeletionTimestamp = new(metav1.Now()) },
+			false, true, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := tc.build(t, k)
 			tc.do(w)
-			c := plan(facts{name: "east", member: w.member, requests: []*certificatesv1.CertificateSigningRequest{w.csr}, now: now})
-			if seals := len(c.seal) == 1; seals != tc.seals || (c.holder != nil) != tc.seals || (len(c.decide) == 1) != tc.decides || c.again != tc.again {
+			c := plan(facts{name: "east", member: w.member, requests: []*certificatesv1.CertificateSigningRequest{w.csr},
+				now: now})
+			if seals := len(c.seal) == 1; seals != tc.seals || (c.holder != nil) != tc.seals ||
+				(len(c.decide) == 1) != tc.decides || c.again != tc.again {
 				t.Errorf("it seals %v with account %v, decides %v, looks again after %s", seals, c.holder, c.decide, c.again)
 			}
-			if got := subjectsOf(c.make); tc.seals && !slices.Equal(got, []string{"User", "ServiceAccount", "User", "ServiceAccount"}) {
+			if got := subjectsOf(c.make); tc.seals && !slices.Equal(got,
+				[]string{"User", "ServiceAccount", "User", "ServiceAccount"}) {
 				t.Errorf("rights are for %v", got)
 			}
 		})

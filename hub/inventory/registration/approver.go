@@ -52,7 +52,8 @@ func NewManager(cfg *rest.Config, o Options) (ctrl.Manager, error) {
 	mgr, err := contact.NewManager(cfg, ctrl.Options{
 		Scheme: scheme, Logger: o.Logger, Cache: caching,
 		Metrics: metricsserver.Options{BindAddress: o.MetricsBindAddress}, HealthProbeBindAddress: o.HealthProbeBindAddress,
-		LeaderElection: o.LeaderElection, LeaderElectionID: LeaderElectionID, LeaderElectionNamespace: o.LeaderElectionNamespace,
+		LeaderElection: o.LeaderElection, LeaderElectionID: LeaderElectionID,
+		LeaderElectionNamespace:       o.LeaderElectionNamespace,
 		LeaderElectionReleaseOnCancel: true, Controller: config.Controller{SkipNameValidation: new(o.SkipNameValidation)},
 	}, o.Clock)
 	if err != nil {

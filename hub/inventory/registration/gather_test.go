@@ -42,7 +42,8 @@ func TestATokenThatIsMadeMeanwhileStays(t *testing.T) {
 		}
 	}
 	cached := interceptor.NewClient(server, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+			opts ...client.GetOption) error {
 			token(ctx)
 			return c.Get(ctx, key, object, opts...)
 		},

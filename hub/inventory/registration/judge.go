@@ -71,7 +71,8 @@ func judgeText(csr *certificatesv1.CertificateSigningRequest, member *topology.M
 		return Pending, fmt.Sprintf("MemberCluster %s waits for a person: run flotilla accept %s", name, name)
 	case member.Spec.KeyFingerprint != key && first:
 		return Pending, fmt.Sprintf(
-			"MemberCluster %s was accepted with the key %s, and this request is for the key %s: if the agent was given a new key, run flotilla accept %s --fingerprint %s",
+			"MemberCluster %s was accepted with the key %s, and this request is for the key %s: if the agent was given a new "+
+				"key, run flotilla accept %s --fingerprint %s",
 			name,
 			member.Spec.KeyFingerprint,
 			key,
@@ -97,7 +98,8 @@ func decided(csr *certificatesv1.CertificateSigningRequest) bool {
 // madeBy returns why the one who made the request may not ask for the member's certificate. The API server has written
 // who that is.
 func madeBy(csr *certificatesv1.CertificateSigningRequest, member *topology.MemberCluster, first bool) error {
-	user, groups := topology.MemberUser(member.Name, member.UID), []string{topology.MemberOrganisation, "system:authenticated"}
+	user, groups := topology.MemberUser(member.Name, member.UID),
+		[]string{topology.MemberOrganisation, "system:authenticated"}
 	if first {
 		user = topology.JoinUser(member.Name)
 		groups = []string{
@@ -107,7 +109,8 @@ func madeBy(csr *certificatesv1.CertificateSigningRequest, member *topology.Memb
 		}
 	}
 	if byAccount(csr) {
-		user, groups = topology.MemberAccount(member.Name), []string{"system:authenticated", "system:serviceaccounts", topology.MemberAccounts}
+		user, groups = topology.MemberAccount(member.Name),
+			[]string{"system:authenticated", "system:serviceaccounts", topology.MemberAccounts}
 	}
 	if csr.Spec.Username != user {
 		return fmt.Errorf(
@@ -134,7 +137,8 @@ func byAccount(csr *certificatesv1.CertificateSigningRequest) bool {
 // keyOf returns the fingerprint of the key that the request is for, or what is wrong with what it asks for.
 func keyOf(csr *certificatesv1.CertificateSigningRequest, name string, uid types.UID) (string, error) {
 	usages := slices.Sorted(slices.Values(csr.Spec.Usages))
-	if want := []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature}; !slices.Equal(
+	if want := []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth,
+		certificatesv1.UsageDigitalSignature}; !slices.Equal(
 		usages,
 		want,
 	) {

@@ -81,10 +81,12 @@ type world struct {
 func firstRequest(t testing.TB, k keys) *world {
 	w := &world{t: t, keys: k}
 	w.csr = &certificatesv1.CertificateSigningRequest{
-		ObjectMeta: metav1.ObjectMeta{Name: topology.JoinObject("east"), Annotations: map[string]string{topology.AnnotationClusterID: eastID}},
+		ObjectMeta: metav1.ObjectMeta{Name: topology.JoinObject("east"),
+			Annotations: map[string]string{topology.AnnotationClusterID: eastID}},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
 			SignerName: topology.MemberSigner, Username: topology.JoinUser("east"),
-			Groups:            []string{"system:serviceaccounts", "system:serviceaccounts:flotilla-system", "system:authenticated"},
+			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:flotilla-system",
+				"system:authenticated"},
 			Usages:            []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
 			ExpirationSeconds: new(int32(3600)), Request: requestPEM(t, goodTemplate(), k.good),
 		},
@@ -147,23 +149,38 @@ func forgeries(t testing.TB) []forgery {
 	}
 	return []forgery{
 		{"the user is nobody we know", func(w *world) { w.csr.Spec.Username = "mallory" }, Denied, `not by "mallory"`},
-		{"the user is another member", func(w *world) { w.csr.Spec.Username = topology.MemberUser("west", "u") }, Denied, "alone"},
-		{"the user holds a token for another name", func(w *world) { w.csr.Spec.Username = topology.JoinUser("west") }, Denied, "alone"},
-		{"the user is an earlier member of that name", func(w *world) { w.csr.Spec.Username = topology.MemberUser("east", "old") }, Denied, "alone"},
-		{"the user is the ServiceAccount of another member", func(w *world) { w.csr.Spec.Username = topology.MemberAccount("west") }, Denied, "alone"},
+		{"the user is another member", func(w *world) { w.csr.Spec.Username = topology.MemberUser("west", "u") }, Denied,
+			"alone"},
+		{"the user holds a token for another name", func(w *world) { w.csr.Spec.Username = topology.JoinUser("west") },
+			Denied, "alone"},
+		{"the user is an earlier member of that name", func(w *world) {
+			w.csr.Spec.Username = topology.MemberUser("east",
+				"old")
+		}, Denied, "alone"},
+		{"the user is the ServiceAccount of another member",
+			func(w *world) { w.csr.Spec.Username = topology.MemberAccount("west") }, Denied, "alone"},
 		{"the user is an administrator", func(w *world) { w.csr.Spec.Username = "kubernetes-admin" }, Denied, "alone"},
-		{"the user has one group more", func(w *world) { w.csr.Spec.Groups = append(w.csr.Spec.Groups, "system:masters") }, Denied, "other groups"},
+		{"the user has one group more", func(w *world) { w.csr.Spec.Groups = append(w.csr.Spec.Groups, "system:masters") },
+			Denied, "other groups"},
 		{"the user has no groups", func(w *world) { w.csr.Spec.Groups = nil }, Denied, "other groups"},
-		{"CN of another member", subject(func(n *pkix.Name) { n.CommonName = topology.MemberUser("west", "u") }), Denied, "the subject must be"},
-		{"CN without uid", subject(func(n *pkix.Name) { n.CommonName = "flotilla:member:east" }), Denied, "the subject must be"},
-		{"CN with another uid", subject(func(n *pkix.Name) { n.CommonName = topology.MemberUser("east", "other") }), Denied, "the subject must be"},
-		{"CN of an administrator", subject(func(n *pkix.Name) { n.CommonName = "kubernetes-admin" }), Denied, "the subject must be"},
-		{"CN in other letters", subject(func(n *pkix.Name) { n.CommonName = strings.ToUpper(n.CommonName) }), Denied, "the subject must be"},
+		{"CN of another member", subject(func(n *pkix.Name) { n.CommonName = topology.MemberUser("west", "u") }), Denied,
+			"the subject must be"},
+		{"CN without uid", subject(func(n *pkix.Name) { n.CommonName = "flotilla:member:east" }), Denied,
+			"the subject must be"},
+		{"CN with another uid", subject(func(n *pkix.Name) { n.CommonName = topology.MemberUser("east", "other") }), Denied,
+			"the subject must be"},
+		{"CN of an administrator", subject(func(n *pkix.Name) { n.CommonName = "kubernetes-admin" }), Denied,
+			"the subject must be"},
+		{"CN in other letters", subject(func(n *pkix.Name) { n.CommonName = strings.ToUpper(n.CommonName) }), Denied,
+			"the subject must be"},
 		{"CN with a NUL", subject(func(n *pkix.Name) { n.CommonName += "\x00" }), Denied, "the subject must be"},
-		{"organisation system:masters", subject(func(n *pkix.Name) { n.Organization = []string{"system:masters"} }), Denied, "the subject must be"},
-		{"a second organisation", subject(func(n *pkix.Name) { n.Organization = append(n.Organization, "system:masters") }), Denied, "the subject must be"},
+		{"organisation system:masters", subject(func(n *pkix.Name) { n.Organization = []string{"system:masters"} }), Denied,
+			"the subject must be"},
+		{"a second organisation", subject(func(n *pkix.Name) { n.Organization = append(n.Organization, "system:masters") }),
+			Denied, "the subject must be"},
 		{"no organisation", subject(func(n *pkix.Name) { n.Organization = nil }), Denied, "the subject must be"},
-		{"an organisational unit", subject(func(n *pkix.Name) { n.OrganizationalUnit = []string{"x"} }), Denied, "the subject must be"},
+		{"an organisational unit", subject(func(n *pkix.Name) { n.OrganizationalUnit = []string{"x"} }), Denied,
+			"the subject must be"},
 		{"a second CN", subject(func(n *pkix.Name) {
 			n.ExtraNames = []pkix.AttributeTypeAndValue{{Type: []int{2, 5, 4, 3}, Value: "kubernetes-admin"}}
 		}), Denied, "the subject must be"},
@@ -197,17 +214,23 @@ func forgeries(t testing.TB) []forgery {
 			w.csr.Spec.Usages = []certificatesv1.KeyUsage{certificatesv1.UsageCertSign, certificatesv1.UsageClientAuth}
 		}, Denied, "usages"},
 		{"no usages", func(w *world) { w.csr.Spec.Usages = nil }, Denied, "usages"},
-		{"a life of ten years", func(w *world) { w.csr.Spec.ExpirationSeconds = new(int32(10 * 365 * 24 * 3600)) }, Denied, "expirationSeconds"},
+		{"a life of ten years", func(w *world) { w.csr.Spec.ExpirationSeconds = new(int32(10 * 365 * 24 * 3600)) }, Denied,
+			"expirationSeconds"},
 		{"no life", func(w *world) { w.csr.Spec.ExpirationSeconds = nil }, Denied, "expirationSeconds"},
 		{"a negative life", func(w *world) { w.csr.Spec.ExpirationSeconds = new(int32(-1)) }, Denied, "expirationSeconds"},
-		{"a second request behind it", func(w *world) { w.csr.Spec.Request = slices.Concat(w.csr.Spec.Request, w.csr.Spec.Request) }, Denied, "one PEM block"},
-		{"words before it", func(w *world) { w.csr.Spec.Request = slices.Concat([]byte("hello\n"), w.csr.Spec.Request) }, Denied, "one PEM block"},
+		{"a second request behind it", func(w *world) {
+			w.csr.Spec.Request = slices.Concat(w.csr.Spec.Request,
+				w.csr.Spec.Request)
+		}, Denied, "one PEM block"},
+		{"words before it", func(w *world) { w.csr.Spec.Request = slices.Concat([]byte("hello\n"), w.csr.Spec.Request) },
+			Denied, "one PEM block"},
 		{"a header in it", func(w *world) {
 			block, _ := pem.Decode(w.csr.Spec.Request)
 			block.Headers = map[string]string{"a": "b"}
 			w.csr.Spec.Request = pem.EncodeToMemory(block)
 		}, Denied, "one PEM block"},
-		{"it is large", func(w *world) { w.csr.Spec.Request = append(w.csr.Spec.Request, make([]byte, maxRequest)...) }, Denied, "bytes"},
+		{"it is large", func(w *world) { w.csr.Spec.Request = append(w.csr.Spec.Request, make([]byte, maxRequest)...) },
+			Denied, "bytes"},
 		{"it is a certificate's PEM type", func(w *world) {
 			block, _ := pem.Decode(w.csr.Spec.Request)
 			block.Type = "CERTIFICATE"
@@ -222,13 +245,15 @@ func forgeries(t testing.TB) []forgery {
 		{"another signer", func(w *world) { w.csr.Spec.SignerName = "kubernetes.io/kubelet-serving" }, Foreign, ""},
 		{"the name of somebody else's request", func(w *world) { w.csr.Name = "east" }, Foreign, ""},
 		{"the name of a request without a member", func(w *world) { w.csr.Name = topology.JoinObject("") }, Foreign, ""},
-		{"the name of another member's request", func(w *world) { w.csr.Name = topology.JoinObject("west") }, Denied, "no MemberCluster west"},
+		{"the name of another member's request", func(w *world) { w.csr.Name = topology.JoinObject("west") }, Denied,
+			"no MemberCluster west"},
 		{"it was denied", func(w *world) {
 			w.csr.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied, Status: corev1.ConditionTrue}}
 		}, Foreign, ""},
 		{"it was answered", func(w *world) { w.csr.Status.Certificate = []byte("x") }, Foreign, ""},
 		{"there is no member", func(w *world) { w.member = nil }, Denied, "flotilla token create east"},
-		{"the member is being deleted", func(w *world) { w.member.DeletionTimestamp = new(metav1.Now()) }, Denied, "no MemberCluster"},
+		{"the member is being deleted", func(w *world) { w.member.DeletionTimestamp = new(metav1.Now()) }, Denied,
+			"no MemberCluster"},
 		{"the member was made anew", func(w *world) { w.member.UID = "another" }, Denied, ""},
 		{"nobody accepted the member", func(w *world) { w.member.Spec.Accepted = false }, Pending, "flotilla accept east"},
 		{"no key was accepted", func(w *world) { w.member.Spec.KeyFingerprint = "" }, Pending, "flotilla accept east"},
@@ -238,7 +263,8 @@ func forgeries(t testing.TB) []forgery {
 
 func TestJudge(t *testing.T) {
 	k := newKeys(t)
-	for kind, build := range map[string]func(testing.TB, keys) *world{"first": firstRequest, "next": nextRequest, "next, with a token": accountRequest} {
+	for kind, build := range map[string]func(testing.TB, keys) *world{"first": firstRequest, "next": nextRequest,
+		"next, with a token": accountRequest} {
 		t.Run(kind+": as it has to be", func(t *testing.T) {
 			w := build(t, k)
 			if got, why := Judge(w.csr, w.member); got != Approved {
@@ -258,7 +284,8 @@ func TestJudge(t *testing.T) {
 	t.Run("first: another key waits for a person", func(t *testing.T) {
 		w := firstRequest(t, k)
 		w.request(nil, k.other)
-		if got, why := Judge(w.csr, w.member); got != Pending || !strings.Contains(why, "--fingerprint "+fingerprintOf(t, k.other)) {
+		if got, why := Judge(w.csr, w.member); got != Pending ||
+			!strings.Contains(why, "--fingerprint "+fingerprintOf(t, k.other)) {
 			t.Errorf("verdict %d (%q)", got, why)
 		}
 	})
@@ -295,7 +322,8 @@ func TestForgedRequests(t *testing.T) {
 			t.Fatalf("request %d (seed %d) was approved (%s) with: %s", i, seed, why, done)
 		}
 	}
-	t.Logf("of %d: %d denied, %d pending, %d not Flotilla's", requests, verdicts[Denied], verdicts[Pending], verdicts[Foreign])
+	t.Logf("of %d: %d denied, %d pending, %d not Flotilla's", requests, verdicts[Denied], verdicts[Pending],
+		verdicts[Foreign])
 }
 
 // forge spoils a request in a way that must not be approved, and returns how.
@@ -318,7 +346,8 @@ func forge(w *world, all []forgery, random *mathrand.Rand) string {
 			continue // some undo themselves
 		}
 		func() {
-			defer func() { _ = recover() }() // two forgeries may not go together, as of a member that is not there; the first stands
+			// two forgeries may not go together, as of a member that is not there; the first stands
+			defer func() { _ = recover() }()
 			f.do(w)
 			names = append(names, f.name)
 		}()

@@ -28,9 +28,11 @@ func TestForget(t *testing.T) {
 	}{{"a namespace of its own", false}, {"a namespace with a Work of another system", true}} {
 		t.Run(tc.name, func(t *testing.T) {
 			own := &work.Work{ObjectMeta: metav1.ObjectMeta{
-				Namespace: "karmada-es-east", Name: "own", Annotations: map[string]string{topology.AnnotationHubID: "hub"}, Finalizers: []string{work.ExecutionFinalizer},
+				Namespace: "karmada-es-east", Name: "own", Annotations: map[string]string{topology.AnnotationHubID: "hub"},
+				Finalizers: []string{work.ExecutionFinalizer},
 			}}
-			other := &work.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-east", Name: "other", Finalizers: []string{work.ExecutionFinalizer}}}
+			other := &work.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-east", Name: "other",
+				Finalizers: []string{work.ExecutionFinalizer}}}
 			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-east", Name: "east"}}
 			objects := []client.Object{memberNamespaceOf("east"), own, lease}
 			if tc.shared {
@@ -43,7 +45,8 @@ func TestForget(t *testing.T) {
 			if err := Preserve(t.Context(), c, "east"); err != nil {
 				t.Fatal(err)
 			}
-			if err := c.Get(t.Context(), client.ObjectKeyFromObject(own), own); err != nil || own.Spec.PreserveResourcesOnDeletion == nil || !*own.Spec.PreserveResourcesOnDeletion {
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(own), own); err != nil ||
+				own.Spec.PreserveResourcesOnDeletion == nil || !*own.Spec.PreserveResourcesOnDeletion {
 				t.Errorf("what it made does not stay: %+v, %v", own.Spec, err)
 			}
 			for want := 1; want >= 0; want-- {
@@ -61,7 +64,8 @@ func TestForget(t *testing.T) {
 			if !tc.shared {
 				return
 			}
-			if err := c.Get(t.Context(), client.ObjectKeyFromObject(other), other); err != nil || len(other.Finalizers) != 1 || other.Spec.PreserveResourcesOnDeletion != nil {
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(other), other); err != nil || len(other.Finalizers) != 1 ||
+				other.Spec.PreserveResourcesOnDeletion != nil {
 				t.Errorf("the other system's Work: %+v, %v", other, err)
 			}
 		})
@@ -74,7 +78,8 @@ func TestInspectRefused(t *testing.T) {
 	if _, err := inspect(w.csr, w.member); err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []certificatesv1.RequestConditionType{certificatesv1.CertificateDenied, certificatesv1.CertificateFailed} {
+	for _, kind := range []certificatesv1.RequestConditionType{certificatesv1.CertificateDenied,
+		certificatesv1.CertificateFailed} {
 		w.csr.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved}, {Type: kind}}
 		if _, err := inspect(w.csr, w.member); err == nil {
 			t.Errorf("a request that is %s is accepted", kind)

@@ -25,7 +25,8 @@ import (
 func memberTokens(t *testing.T, h *hub) {
 	clk := clocktesting.NewFakeClock(time.Now())
 	token := h.token("east")
-	if err := h.client.Patch(h.ctx, h.member("east"), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"credential":"Token"}}`))); err != nil {
+	if err := h.client.Patch(h.ctx, h.member("east"),
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"credential":"Token"}}`))); err != nil {
 		t.Fatal(err)
 	}
 	a := h.agentFor(token, clk)
@@ -41,10 +42,12 @@ func memberTokens(t *testing.T, h *hub) {
 	a.reads()
 	secret := a.secret()
 	if len(secret.Data[topology.CredentialToken]) == 0 || len(secret.Data[topology.CredentialCertificate]) > 0 {
-		t.Errorf("the Secret has a token of %d bytes, and a certificate of %d", len(secret.Data[topology.CredentialToken]), len(secret.Data[topology.CredentialCertificate]))
+		t.Errorf("the Secret has a token of %d bytes, and a certificate of %d", len(secret.Data[topology.CredentialToken]),
+			len(secret.Data[topology.CredentialCertificate]))
 	}
 	request := &certificatesv1.CertificateSigningRequest{}
-	if err := h.client.Get(h.ctx, types.NamespacedName{Name: topology.JoinObject("east")}, request); err != nil || len(request.Status.Conditions)+len(request.Status.Certificate) > 0 {
+	if err := h.client.Get(h.ctx, types.NamespacedName{Name: topology.JoinObject("east")}, request); err != nil ||
+		len(request.Status.Conditions)+len(request.Status.Certificate) > 0 {
 		t.Errorf("the request was approved, too: %+v, %v", request.Status, err)
 	}
 
@@ -53,7 +56,8 @@ func memberTokens(t *testing.T, h *hub) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.expectDenials(t, agent, rulesAllow(map[string][]rbacv1.PolicyRule{"": registration.MemberRules("east"), "karmada-es-east": registration.NamespaceRules("east")}))
+	h.expectDenials(t, agent, rulesAllow(map[string][]rbacv1.PolicyRule{"": registration.MemberRules("east"),
+		"karmada-es-east": registration.NamespaceRules("east")}))
 
 	// After two thirds of its life it is renewed, with itself; the key stays. By the hub's clock, the other one lives on.
 	clk.Step(25 * 24 * time.Hour)
@@ -73,7 +77,8 @@ func memberTokens(t *testing.T, h *hub) {
 	if err := registration.Revoke(h.ctx, h.client, "east"); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.client.Get(h.ctx, types.NamespacedName{Namespace: topology.MembersNamespace, Name: topology.MemberObject("east")}, &corev1.ServiceAccount{}); !apierrors.IsNotFound(err) {
+	if err := h.client.Get(h.ctx, types.NamespacedName{Namespace: topology.MembersNamespace,
+		Name: topology.MemberObject("east")}, &corev1.ServiceAccount{}); !apierrors.IsNotFound(err) {
 		t.Errorf("its ServiceAccount: %v", err)
 	}
 	h.eventually("its tokens are void", func() string {

@@ -20,7 +20,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func TestRights(t *testing.T) {
 	for name, rules := range map[string][]rbacv1.PolicyRule{
 		"token": JoinRules("east"), "member": MemberRules("east"), "member-namespace": NamespaceRules("east"),
-		"approver": ApproverRules(), "approver-namespace": ApproverNamespaceRules(), "approver-members": ApproverMembersRules(),
+		"approver": ApproverRules(), "approver-namespace": ApproverNamespaceRules(),
+		"approver-members": ApproverMembersRules(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := yaml.Marshal(rules)

@@ -73,7 +73,8 @@ func newHub(t *testing.T) *hub {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mgr, err := registration.NewManager(config, registration.Options{MetricsBindAddress: "0", HealthProbeBindAddress: "0", SkipNameValidation: true, Logger: logr.Discard()})
+	mgr, err := registration.NewManager(config, registration.Options{MetricsBindAddress: "0", HealthProbeBindAddress: "0",
+		SkipNameValidation: true, Logger: logr.Discard()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +151,8 @@ func (a *agent) start(clk clock.WithTicker) {
 	})
 	a.config = keeper.RESTConfig(a.join)
 	var err error
-	if a.client, err = client.New(a.config, client.Options{Scheme: a.hub.client.Scheme(), Mapper: a.hub.client.RESTMapper()}); err != nil {
+	if a.client, err = client.New(a.config, client.Options{Scheme: a.hub.client.Scheme(),
+		Mapper: a.hub.client.RESTMapper()}); err != nil {
 		a.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(a.ctx)
@@ -162,7 +164,8 @@ func (a *agent) start(clk clock.WithTicker) {
 func (a *agent) secret() *corev1.Secret {
 	a.t.Helper()
 	secret := &corev1.Secret{}
-	if err := a.hub.client.Get(a.ctx, types.NamespacedName{Namespace: a.namespace, Name: topology.CredentialSecret}, secret); err != nil {
+	if err := a.hub.client.Get(a.ctx, types.NamespacedName{Namespace: a.namespace, Name: topology.CredentialSecret},
+		secret); err != nil {
 		a.t.Fatal(err)
 	}
 	return secret
@@ -207,7 +210,8 @@ func TestServer(t *testing.T) {
 	for _, part := range []struct {
 		name string
 		run  func(t *testing.T, h *hub)
-	}{{"a member from its token to its end", join}, {"denials", denials}, {"forgery", forgery}, {"forged tokens", forgedTokens}, {"tokens in place of certificates", memberTokens}} {
+	}{{"a member from its token to its end", join}, {"denials", denials}, {"forgery", forgery},
+		{"forged tokens", forgedTokens}, {"tokens in place of certificates", memberTokens}} {
 		t.Run(part.name, func(t *testing.T) {
 			mine := *h
 			mine.t = t
@@ -241,7 +245,8 @@ func join(t *testing.T, h *hub) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := registration.Accept(h.ctx, h.client, "east", "sha256:"+strings.Repeat("0", 64)); err == nil || !strings.Contains(err.Error(), "somebody else may have its token") {
+	if _, err := registration.Accept(h.ctx, h.client, "east", "sha256:"+strings.Repeat("0", 64)); err == nil ||
+		!strings.Contains(err.Error(), "somebody else may have its token") {
 		t.Errorf("a request for another key than the person was told: %v", err)
 	}
 	if h.member("east").Spec.Accepted {
@@ -273,7 +278,8 @@ func join(t *testing.T, h *hub) {
 	// Once the member is Ready, its token is good for nothing.
 	m := h.member("east")
 	base := m.DeepCopy()
-	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: topology.MemberReady, Status: metav1.ConditionTrue, Reason: topology.ReasonLeaseFresh})
+	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: topology.MemberReady,
+		Status: metav1.ConditionTrue, Reason: topology.ReasonLeaseFresh})
 	if err := h.client.Status().Patch(h.ctx, m, client.MergeFrom(base)); err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +291,8 @@ func join(t *testing.T, h *hub) {
 	})
 	stolen := h.withToken(a.join.Token)
 	h.eventually("the token is void", func() string {
-		if _, err := stolen.CertificatesV1().CertificateSigningRequests().Get(h.ctx, name.Name, metav1.GetOptions{}); !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err) {
+		if _, err := stolen.CertificatesV1().CertificateSigningRequests().Get(h.ctx, name.Name,
+			metav1.GetOptions{}); !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err) {
 			return fmt.Sprintf("it reads: %v", err)
 		}
 		return ""
@@ -378,7 +385,8 @@ func denials(t *testing.T, h *hub) {
 		client *kubernetes.Clientset
 		want   allowed
 	}{
-		{"an agent", agent, rulesAllow(map[string][]rbacv1.PolicyRule{"": registration.MemberRules("east"), "karmada-es-east": registration.NamespaceRules("east")})},
+		{"an agent", agent, rulesAllow(map[string][]rbacv1.PolicyRule{"": registration.MemberRules("east"),
+			"karmada-es-east": registration.NamespaceRules("east")})},
 		{"the holder of a token", holder, rulesAllow(map[string][]rbacv1.PolicyRule{"": registration.JoinRules("west")})},
 	} {
 		t.Run(of.who, func(t *testing.T) { h.expectDenials(t, of.client, of.want) })
@@ -392,9 +400,10 @@ func (h *hub) expectDenials(t *testing.T, as *kubernetes.Clientset, want allowed
 	group.SetLimit(8)
 	for i, q := range questions {
 		group.Go(func() error {
-			review, err := as.AuthorizationV1().SelfSubjectAccessReviews().Create(h.ctx, &authorizationv1.SelfSubjectAccessReview{
-				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: q},
-			}, metav1.CreateOptions{})
+			review, err := as.AuthorizationV1().SelfSubjectAccessReviews().Create(h.ctx,
+				&authorizationv1.SelfSubjectAccessReview{
+					Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: q},
+				}, metav1.CreateOptions{})
 			if err == nil {
 				answers[i] = review.Status.Allowed
 			}
@@ -441,16 +450,19 @@ func (h *hub) questions() []*authorizationv1.ResourceAttributes {
 			resource, sub, _ := strings.Cut(list.APIResources[i].Name, "/")
 			namespaces, names := []string{""}, []string{"", "east", "west"}
 			if list.APIResources[i].Namespaced {
-				namespaces = append(namespaces, "karmada-es-east", "karmada-es-west", topology.SystemNamespace, topology.MembersNamespace)
+				namespaces = append(namespaces, "karmada-es-east", "karmada-es-west", topology.SystemNamespace,
+					topology.MembersNamespace)
 			}
 			if resource == "certificatesigningrequests" || resource == "serviceaccounts" {
-				names = append(names, topology.JoinObject("east"), topology.JoinObject("west"), topology.MemberObject("east"), topology.MemberObject("west"))
+				names = append(names, topology.JoinObject("east"), topology.JoinObject("west"), topology.MemberObject("east"),
+					topology.MemberObject("west"))
 			}
 			for _, namespace := range namespaces {
 				for _, verb := range verbs {
 					for _, name := range names {
 						all = append(all, &authorizationv1.ResourceAttributes{
-							Group: version.Group, Version: version.Version, Resource: resource, Subresource: sub, Namespace: namespace, Verb: verb, Name: name,
+							Group: version.Group, Version: version.Version, Resource: resource, Subresource: sub, Namespace: namespace,
+							Verb: verb, Name: name,
 						})
 					}
 				}
@@ -458,8 +470,10 @@ func (h *hub) questions() []*authorizationv1.ResourceAttributes {
 		}
 	}
 	return append(all, []*authorizationv1.ResourceAttributes{
-		{Verb: "escalate", Group: rbacv1.GroupName, Resource: "clusterroles"}, {Verb: "bind", Group: rbacv1.GroupName, Resource: "clusterroles"},
-		{Verb: "impersonate", Resource: "users"}, {Verb: "impersonate", Resource: "groups"}, {Verb: "impersonate", Resource: "serviceaccounts", Namespace: topology.SystemNamespace},
+		{Verb: "escalate", Group: rbacv1.GroupName, Resource: "clusterroles"},
+		{Verb: "bind", Group: rbacv1.GroupName, Resource: "clusterroles"},
+		{Verb: "impersonate", Resource: "users"}, {Verb: "impersonate", Resource: "groups"},
+		{Verb: "impersonate", Resource: "serviceaccounts", Namespace: topology.SystemNamespace},
 		{Verb: "approve", Group: "certificates.k8s.io", Resource: "signers", Name: topology.MemberSigner},
 		{Verb: "sign", Group: "certificates.k8s.io", Resource: "signers", Name: topology.MemberSigner},
 	}...)
@@ -475,14 +489,17 @@ func textOf(q *authorizationv1.ResourceAttributes) string {
 
 // everybody tells what Kubernetes allows every user: to ask what it may do itself.
 func everybody(q *authorizationv1.ResourceAttributes) bool {
-	return q.Verb == "create" && q.Subresource == "" && (q.Group == "authorization.k8s.io" && slices.Contains([]string{"selfsubjectaccessreviews", "selfsubjectrulesreviews"}, q.Resource) ||
-		q.Group == "authentication.k8s.io" && q.Resource == "selfsubjectreviews")
+	return q.Verb == "create" && q.Subresource == "" &&
+		(q.Group == "authorization.k8s.io" && slices.Contains([]string{"selfsubjectaccessreviews", "selfsubjectrulesreviews"},
+			q.Resource) ||
+			q.Group == "authentication.k8s.io" && q.Resource == "selfsubjectreviews")
 }
 
 // rulesAllow spells rules out for the names that are asked about.
 func rulesAllow(byNamespace map[string][]rbacv1.PolicyRule) allowed {
 	all := allowed{}
-	anyName := []string{"", "east", "west", topology.JoinObject("east"), topology.JoinObject("west"), topology.MemberObject("east"), topology.MemberObject("west")}
+	anyName := []string{"", "east", "west", topology.JoinObject("east"), topology.JoinObject("west"),
+		topology.MemberObject("east"), topology.MemberObject("west")}
 	for namespace, rules := range byNamespace {
 		for _, rule := range rules {
 			names := rule.ResourceNames
@@ -507,7 +524,9 @@ func forgery(t *testing.T, h *hub) {
 	east.reads()
 	stolen := h.token("west")
 	thief := h.withToken(stolen.Token)
-	thiefClient, err := client.New(&rest.Config{Host: h.admin.Host, BearerToken: stolen.Token, TLSClientConfig: rest.TLSClientConfig{CAData: h.admin.CAData}}, client.Options{Scheme: h.client.Scheme(), Mapper: h.client.RESTMapper()})
+	thiefClient, err := client.New(&rest.Config{Host: h.admin.Host, BearerToken: stolen.Token,
+		TLSClientConfig: rest.TLSClientConfig{CAData: h.admin.CAData}},
+		client.Options{Scheme: h.client.Scheme(), Mapper: h.client.RESTMapper()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -529,7 +548,8 @@ func forgery(t *testing.T, h *hub) {
 	own.Spec.Accepted = true
 	refused("accept itself", thiefClient.Update(h.ctx, own))
 	refused("report", thiefClient.Status().Update(h.ctx, h.member("west")))
-	refused("make a member", thiefClient.Create(h.ctx, &topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "third"}}))
+	refused("make a member", thiefClient.Create(h.ctx,
+		&topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "third"}}))
 	_, err = thief.CertificatesV1().CertificateSigningRequests().List(h.ctx, metav1.ListOptions{})
 	refused("list requests", err)
 	_, err = thief.CoreV1().ServiceAccounts(topology.SystemNamespace).List(h.ctx, metav1.ListOptions{})
@@ -544,15 +564,18 @@ func forgery(t *testing.T, h *hub) {
 		t.Fatal(err)
 	}
 	refused("read another's Work", east.client.Get(h.ctx, client.ObjectKeyFromObject(other), &work.Work{}))
-	refused("write another's status", east.client.Status().Patch(h.ctx, other.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{"report":{"sequence":9}}}`))))
-	refused("accept another", east.client.Patch(h.ctx, h.member("west"), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"accepted":true}}`))))
+	refused("write another's status", east.client.Status().Patch(h.ctx, other.DeepCopy(),
+		client.RawPatch(types.MergePatchType, []byte(`{"status":{"report":{"sequence":9}}}`))))
+	refused("accept another", east.client.Patch(h.ctx, h.member("west"),
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"accepted":true}}`))))
 	// Nor room: what is larger than a status of a member can be is not stored, not even its own.
 	large := `{"status":{"zoneNames":"` + strings.Repeat("a", 1<<22) + `"}}`
 	err = east.client.Status().Patch(h.ctx, h.member("east"), client.RawPatch(types.MergePatchType, []byte(large)))
 	if !apierrors.IsInvalid(err) && !apierrors.IsRequestEntityTooLargeError(err) {
 		t.Errorf("report 4 MiB of zones: %.300v, want it refused for its size", err)
 	}
-	refused("make an order of its own", east.client.Create(h.ctx, &work.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-east", Name: "x"}}))
+	refused("make an order of its own", east.client.Create(h.ctx,
+		&work.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-east", Name: "x"}}))
 
 	// A request under the name of a member that there is, made with another key by the holder of a token for that name: it
 	// waits.
@@ -568,25 +591,29 @@ func forgery(t *testing.T, h *hub) {
 		if err := h.client.Get(h.ctx, name, request); err != nil {
 			return err.Error()
 		}
-		if verdict, why := registration.Judge(request, h.member("east")); verdict != registration.Pending || !strings.Contains(why, theirs) {
+		if verdict, why := registration.Judge(request, h.member("east")); verdict != registration.Pending ||
+			!strings.Contains(why, theirs) {
 			return fmt.Sprintf("verdict %d: %s", verdict, why)
 		}
 		return ""
 	})
-	if _, err := registration.Accept(h.ctx, h.client, "east", ""); err == nil || !strings.Contains(err.Error(), "another one") {
+	if _, err := registration.Accept(h.ctx, h.client, "east", ""); err == nil ||
+		!strings.Contains(err.Error(), "another one") {
 		t.Errorf("a person accepts it without looking: %v", err)
 	}
 	// The approver has seen it by the time that it has decided on one that came later.
 	south := h.agentFor(h.token("south"), clock.RealClock{})
 	h.accept("south")
 	south.reads()
-	if err := h.client.Get(h.ctx, name, request); err != nil || len(request.Status.Conditions) > 0 || len(request.Status.Certificate) > 0 {
+	if err := h.client.Get(h.ctx, name, request); err != nil || len(request.Status.Conditions) > 0 ||
+		len(request.Status.Certificate) > 0 {
 		t.Errorf("the forged request: %+v, %v", request.Status, err)
 	}
 	east.reads()
 
 	// Anybody may write a request of that name who may write requests at all: it is denied, and says why.
-	forged := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: topology.MemberObject("east")}, Spec: *request.Spec.DeepCopy()}
+	forged := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: topology.MemberObject("east")},
+		Spec: *request.Spec.DeepCopy()}
 	if err := h.client.Create(h.ctx, forged); err != nil {
 		t.Fatal(err)
 	}
@@ -594,7 +621,8 @@ func forgery(t *testing.T, h *hub) {
 		if err := h.client.Get(h.ctx, client.ObjectKeyFromObject(forged), forged); err != nil {
 			return err.Error()
 		}
-		if c := forged.Status.Conditions; len(c) != 1 || c[0].Type != certificatesv1.CertificateDenied || c[0].Reason != registration.ReasonNotInOrder || !strings.Contains(c[0].Message, "alone") {
+		if c := forged.Status.Conditions; len(c) != 1 || c[0].Type != certificatesv1.CertificateDenied ||
+			c[0].Reason != registration.ReasonNotInOrder || !strings.Contains(c[0].Message, "alone") {
 			return fmt.Sprintf("%+v", c)
 		}
 		return ""
@@ -614,7 +642,8 @@ func forgery(t *testing.T, h *hub) {
 		}
 		return ""
 	})
-	if err := h.client.Get(h.ctx, types.NamespacedName{Name: "west"}, &topology.MemberCluster{}); !apierrors.IsNotFound(err) {
+	if err := h.client.Get(h.ctx, types.NamespacedName{Name: "west"},
+		&topology.MemberCluster{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the name west is not free: %v", err)
 	}
 	if !h.member("east").Spec.Accepted {
@@ -626,7 +655,8 @@ func forgery(t *testing.T, h *hub) {
 func (h *hub) agentNamed(name string, token *registration.Token, clk clock.WithTicker) *agent {
 	h.t.Helper()
 	a := &agent{hub: h, namespace: "in-" + name + "-" + string(token.UID), join: &credential.Join{
-		Name: token.Member, UID: token.UID, Token: token.Token, Expires: token.Expires, Server: h.admin.Host, CA: string(h.admin.CAData),
+		Name: token.Member, UID: token.UID, Token: token.Token, Expires: token.Expires, Server: h.admin.Host,
+		CA: string(h.admin.CAData),
 	}}
 	if err := h.client.Create(h.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}}); err != nil {
 		h.t.Fatal(err)

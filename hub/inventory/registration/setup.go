@@ -51,10 +51,11 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock) error {
 	})
 	err := ctrl.NewControllerManagedBy(mgr).Named("registration").
 		For(&topology.MemberCluster{}, builder.WithPredicates(matters())).
-		Watches(&certificatesv1.CertificateSigningRequest{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []ctrl.Request {
-			member, _, _ := topology.MemberOfRequest(o.GetName())
-			return requestFor(member)
-		})).
+		Watches(&certificatesv1.CertificateSigningRequest{},
+			handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []ctrl.Request {
+				member, _, _ := topology.MemberOfRequest(o.GetName())
+				return requestFor(member)
+			})).
 		Watches(&corev1.ServiceAccount{}, labelled).
 		Watches(&rbacv1.ClusterRole{}, labelled).Watches(&rbacv1.ClusterRoleBinding{}, labelled).
 		Watches(&rbacv1.Role{}, labelled).Watches(&rbacv1.RoleBinding{}, labelled).

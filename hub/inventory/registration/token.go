@@ -36,7 +36,8 @@ const (
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, rbacv1.AddToScheme, certificatesv1.AddToScheme, authenticationv1.AddToScheme, coordinationv1.AddToScheme,
+		corev1.AddToScheme, rbacv1.AddToScheme, certificatesv1.AddToScheme, authenticationv1.AddToScheme,
+		coordinationv1.AddToScheme,
 		topology.AddToScheme, work.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
@@ -225,7 +226,8 @@ func expiryOf(account *corev1.ServiceAccount) time.Time {
 // ListTokens returns the names that tokens were made for and that still can have a living one, sorted.
 func ListTokens(ctx context.Context, c client.Reader) ([]Token, error) {
 	accounts := &corev1.ServiceAccountList{}
-	if err := c.List(ctx, accounts, client.InNamespace(topology.SystemNamespace), client.HasLabels{topology.LabelMember}); err != nil {
+	if err := c.List(ctx, accounts, client.InNamespace(topology.SystemNamespace),
+		client.HasLabels{topology.LabelMember}); err != nil {
 		return nil, fmt.Errorf("list ServiceAccounts of %s: %w", topology.SystemNamespace, err)
 	}
 	var tokens []Token

@@ -57,9 +57,11 @@ func (j jwt) claim(t *testing.T, random *mathrand.Rand) jwt {
 	}
 	wishes := map[string]any{
 		"sub": "system:serviceaccount:kube-system:clusterrole-aggregation-controller",
-		"exp": int64(1) << 33, "nbf": 0, "iat": 0, "aud": []string{"everybody"}, "iss": "https://mallory.example.org", "jti": fmt.Sprint(random.Uint64()),
+		"exp": int64(1) << 33, "nbf": 0, "iat": 0, "aud": []string{"everybody"}, "iss": "https://mallory.example.org",
+		"jti": fmt.Sprint(random.Uint64()),
 		"kubernetes.io": map[string]any{
-			"namespace": topology.SystemNamespace, "serviceaccount": map[string]any{"name": topology.JoinObject("west"), "uid": fmt.Sprint(random.Uint64())},
+			"namespace": topology.SystemNamespace, "serviceaccount": map[string]any{"name": topology.JoinObject("west"),
+				"uid": fmt.Sprint(random.Uint64())},
 		},
 	}
 	names := slices.Sorted(maps.Keys(wishes))
@@ -78,7 +80,8 @@ func (j jwt) claim(t *testing.T, random *mathrand.Rand) jwt {
 // 000 forged ones.
 func forgedTokens(t *testing.T, h *hub) {
 	const tokens = 10_000
-	client, err := rest.HTTPClientFor(&rest.Config{Host: h.admin.Host, TLSClientConfig: rest.TLSClientConfig{CAData: h.admin.CAData}})
+	client, err := rest.HTTPClientFor(&rest.Config{Host: h.admin.Host,
+		TLSClientConfig: rest.TLSClientConfig{CAData: h.admin.CAData}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,9 @@ import (
 
 func workOf(manifest string) *work.Work {
 	return &work.Work{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-east", Name: "shop.web.cloneset", Annotations: map[string]string{topology.AnnotationSequence: "17"}},
-		Spec:       work.WorkSpec{Workload: work.WorkloadTemplate{Manifests: []work.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte(manifest)}}}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-east", Name: "shop.web.cloneset",
+			Annotations: map[string]string{topology.AnnotationSequence: "17"}},
+		Spec: work.WorkSpec{Workload: work.WorkloadTemplate{Manifests: []work.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte(manifest)}}}}},
 	}
 }
 
@@ -38,7 +39,8 @@ func TestMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got, want any
-	if json.Unmarshal(w.Spec.Workload.Manifests[0].Raw, &got) != nil || json.Unmarshal(golden, &want) != nil || !reflect.DeepEqual(got, want) {
+	if json.Unmarshal(w.Spec.Workload.Manifests[0].Raw, &got) != nil || json.Unmarshal(golden, &want) != nil ||
+		!reflect.DeepEqual(got, want) {
 		t.Errorf("marked: %s\nwant: %s", w.Spec.Workload.Manifests[0].Raw, golden)
 	}
 }
@@ -53,10 +55,15 @@ func TestMarkNamesWhatItCannotRead(t *testing.T) {
 func TestDropAdded(t *testing.T) {
 	for _, test := range []struct{ name, have, want, left string }{
 		{"of Karmada", `{"metadata":{"labels":{"karmada.io/managed":"true","work.karmada.io/permanent-id":"1"},"annotations":{"policy.karmada.io/x":"1","team":"data"}}}`,
-			`{"metadata":{"labels":{"karmada.io/managed":"true"}}}`, `{"metadata":{"labels":{"karmada.io/managed":"true"},"annotations":{"team":"data"}}}`},
-		{"not marked", `{"metadata":{"labels":{"work.karmada.io/permanent-id":"1"}}}`, `{"metadata":{"labels":{"app":"web"}}}`, `{"metadata":{"labels":{"work.karmada.io/permanent-id":"1"}}}`},
-		{"a mark of another value", `{"metadata":{"labels":{"karmada.io/managed":"false"}}}`, `{"metadata":{"labels":{"karmada.io/managed":"true"}}}`, `{"metadata":{"labels":{"karmada.io/managed":"false"}}}`},
-		{"another domain", `{"metadata":{"labels":{"karmada.io/managed":"true","notkarmada.io/x":"1"}}}`, `{"metadata":{"labels":{"karmada.io/managed":"true"}}}`, `{"metadata":{"labels":{"karmada.io/managed":"true","notkarmada.io/x":"1"}}}`},
+			`{"metadata":{"labels":{"karmada.io/managed":"true"}}}`,
+			`{"metadata":{"labels":{"karmada.io/managed":"true"},"annotations":{"team":"data"}}}`},
+		{"not marked", `{"metadata":{"labels":{"work.karmada.io/permanent-id":"1"}}}`,
+			`{"metadata":{"labels":{"app":"web"}}}`, `{"metadata":{"labels":{"work.karmada.io/permanent-id":"1"}}}`},
+		{"a mark of another value", `{"metadata":{"labels":{"karmada.io/managed":"false"}}}`,
+			`{"metadata":{"labels":{"karmada.io/managed":"true"}}}`, `{"metadata":{"labels":{"karmada.io/managed":"false"}}}`},
+		{"another domain", `{"metadata":{"labels":{"karmada.io/managed":"true","notkarmada.io/x":"1"}}}`,
+			`{"metadata":{"labels":{"karmada.io/managed":"true"}}}`,
+			`{"metadata":{"labels":{"karmada.io/managed":"true","notkarmada.io/x":"1"}}}`},
 		{"no metadata", `{"spec":{}}`, `[]`, `{"spec":{}}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -78,7 +85,8 @@ func TestDropAdded(t *testing.T) {
 
 // TestSelects holds which objects a policy of Karmada takes in.
 func TestSelects(t *testing.T) {
-	object := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "shop", "name": "web", "labels": map[string]any{"app": "web"}}}}
+	object := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "shop",
+		"name": "web", "labels": map[string]any{"app": "web"}}}}
 	gvk := schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "CloneSet"}
 	for _, test := range []struct {
 		name     string
@@ -89,11 +97,15 @@ func TestSelects(t *testing.T) {
 		{"by another version", ResourceSelector{APIVersion: "apps.kruise.io/v1alpha1", Kind: "CloneSet"}, true},
 		{"another group", ResourceSelector{APIVersion: "apps/v1", Kind: "CloneSet"}, false},
 		{"another kind", ResourceSelector{APIVersion: "apps.kruise.io/v1beta1", Kind: "UnitedDeployment"}, false},
-		{"by name, labels do not count", ResourceSelector{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "api"}}}, true},
+		{"by name, labels do not count", ResourceSelector{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web",
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "api"}}}, true},
 		{"another name", ResourceSelector{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "api"}, false},
-		{"another namespace", ResourceSelector{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Namespace: "bank"}, false},
-		{"by labels", ResourceSelector{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Namespace: "shop", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}, true},
-		{"other labels", ResourceSelector{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "api"}}}, false},
+		{"another namespace", ResourceSelector{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Namespace: "bank"},
+			false},
+		{"by labels", ResourceSelector{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Namespace: "shop",
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}, true},
+		{"other labels", ResourceSelector{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet",
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "api"}}}, false},
 		{"no version", ResourceSelector{APIVersion: "a/b/c", Kind: "CloneSet"}, false},
 	} {
 		if got := test.selector.selects(gvk, object); got != test.want {

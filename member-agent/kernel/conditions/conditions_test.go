@@ -23,25 +23,44 @@ func TestSummarise(t *testing.T) {
 	}{
 		{"complete", done, "TFFT", "CloneSetAvailable", "AllAvailable"},
 		{"nothing wanted, nothing there", conditions.Facts{}, "TFFT", "CloneSetAvailable", "AllAvailable"},
-		{"partition reached", with(func(f *conditions.Facts) { f.ExpectedUpdated, f.Updated, f.UpdatedAvailable = 1, 1, 1 }), "TFFT", "ProgressPartitionAvailable", "AllAvailable"},
-		{"a pod is missing", with(func(f *conditions.Facts) { f.Replicas, f.Available = 2, 2 }), "FTFT", "CloneSetUpdated", "Scaling"},
+		{"partition reached", with(func(f *conditions.Facts) { f.ExpectedUpdated, f.Updated, f.UpdatedAvailable = 1, 1, 1 }),
+			"TFFT", "ProgressPartitionAvailable", "AllAvailable"},
+		{"a pod is missing", with(func(f *conditions.Facts) { f.Replicas, f.Available = 2, 2 }), "FTFT", "CloneSetUpdated",
+			"Scaling"},
 		{"a pod too many", with(func(f *conditions.Facts) { f.Replicas = 4 }), "FTFT", "CloneSetUpdated", "Scaling"},
-		{"a pod too many, of the surge", with(func(f *conditions.Facts) { f.Replicas, f.Updated, f.UpdatedAvailable = 4, 1, 0 }), "FTFT", "CloneSetUpdated", "Updating"},
-		{"a pod is not available", with(func(f *conditions.Facts) { f.Available, f.UpdatedAvailable = 2, 2 }), "FTFT", "CloneSetUpdated", "PodsNotAvailable"},
-		{"a pod is old", with(func(f *conditions.Facts) { f.Updated, f.UpdatedAvailable = 2, 2 }), "FTFT", "CloneSetUpdated", "Updating"},
-		{"pods go back", with(func(f *conditions.Facts) { f.ExpectedUpdated, f.GoingBack = 1, 2 }), "FTFT", "CloneSetUpdated", "Updating"},
-		{"pods cannot go back", with(func(f *conditions.Facts) { f.ExpectedUpdated, f.Kept = 1, 2 }), "TFFT", "CloneSetAvailable", "AllAvailable"},
-		{"paused while pods go back", with(func(f *conditions.Facts) { f.ExpectedUpdated, f.GoingBack, f.Paused = 1, 2, true }), "FFFT", "CloneSetPaused", "Paused"},
-		{"paused in the middle", with(func(f *conditions.Facts) { f.Updated, f.UpdatedAvailable, f.Paused = 2, 2, true }), "FFFT", "CloneSetPaused", "Paused"},
-		{"paused at rest is at rest", with(func(f *conditions.Facts) { f.Paused = true }), "TFFT", "CloneSetAvailable", "AllAvailable"},
-		{"paused and broken is still being repaired", with(func(f *conditions.Facts) { f.Replicas, f.Available, f.Paused = 2, 2, true }), "FTFT", "CloneSetPaused", "Scaling"},
+		{"a pod too many, of the surge", with(func(f *conditions.Facts) {
+			f.Replicas, f.Updated, f.UpdatedAvailable = 4, 1,
+				0
+		}), "FTFT", "CloneSetUpdated", "Updating"},
+		{"a pod is not available", with(func(f *conditions.Facts) { f.Available, f.UpdatedAvailable = 2, 2 }), "FTFT",
+			"CloneSetUpdated", "PodsNotAvailable"},
+		{"a pod is old", with(func(f *conditions.Facts) { f.Updated, f.UpdatedAvailable = 2, 2 }), "FTFT", "CloneSetUpdated",
+			"Updating"},
+		{"pods go back", with(func(f *conditions.Facts) { f.ExpectedUpdated, f.GoingBack = 1, 2 }), "FTFT", "CloneSetUpdated",
+			"Updating"},
+		{"pods cannot go back", with(func(f *conditions.Facts) { f.ExpectedUpdated, f.Kept = 1, 2 }), "TFFT",
+			"CloneSetAvailable", "AllAvailable"},
+		{"paused while pods go back", with(func(f *conditions.Facts) {
+			f.ExpectedUpdated, f.GoingBack, f.Paused = 1, 2,
+				true
+		}), "FFFT", "CloneSetPaused", "Paused"},
+		{"paused in the middle", with(func(f *conditions.Facts) { f.Updated, f.UpdatedAvailable, f.Paused = 2, 2, true }),
+			"FFFT", "CloneSetPaused", "Paused"},
+		{"paused at rest is at rest", with(func(f *conditions.Facts) { f.Paused = true }), "TFFT", "CloneSetAvailable",
+			"AllAvailable"},
+		{"paused and broken is still being repaired", with(func(f *conditions.Facts) {
+			f.Replicas, f.Available, f.Paused = 2,
+				2, true
+		}), "FTFT", "CloneSetPaused", "Scaling"},
 		{"an error", with(func(f *conditions.Facts) {
 			f.Replicas, f.Available, f.Failed = 2, 2, &conditions.Cause{Reason: "QuotaExceeded"}
 		}), "FTFT", "CloneSetUpdated", "QuotaExceeded"},
 		{"only a person helps", with(func(f *conditions.Facts) { f.Stalled = &conditions.Cause{Reason: "InvalidTemplate"}; f.Replicas = 0 }), "FFTT", "CloneSetUpdated", "InvalidTemplate"},
-		{"past the deadline", with(func(f *conditions.Facts) { f.Updated, f.DeadlineExceeded = 1, true }), "FTFF", "ProgressDeadlineExceeded", "Updating"},
+		{"past the deadline", with(func(f *conditions.Facts) { f.Updated, f.DeadlineExceeded = 1, true }), "FTFF",
+			"ProgressDeadlineExceeded", "Updating"},
 	}
-	letter := map[corev1.ConditionStatus]string{corev1.ConditionTrue: "T", corev1.ConditionFalse: "F", corev1.ConditionUnknown: "U"}
+	letter := map[corev1.ConditionStatus]string{corev1.ConditionTrue: "T", corev1.ConditionFalse: "F",
+		corev1.ConditionUnknown: "U"}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, reasons := "", map[string]string{}
@@ -61,7 +80,8 @@ func TestSummarise(t *testing.T) {
 
 // A rollout with surge that stands still says how far it is, not only that there are pods above replicas.
 func TestSentencesOfASurge(t *testing.T) {
-	stuck := conditions.Facts{Desired: 5, ExpectedUpdated: 5, Replicas: 6, Updated: 2, Available: 4, DeadlineExceeded: true}
+	stuck := conditions.Facts{Desired: 5, ExpectedUpdated: 5, Replicas: 6, Updated: 2, Available: 4,
+		DeadlineExceeded: true}
 	const want = "2 of the 5 pods to update are updated, 0 of them available; 6 pods exist, 5 are wanted"
 	for _, c := range conditions.Summarise(stuck, conditions.NamesOf("CloneSet")) {
 		if c.Type != v1beta1.ConditionStalled && c.Type != v1beta1.ConditionProgressing && c.Message != want {
@@ -69,7 +89,8 @@ func TestSentencesOfASurge(t *testing.T) {
 		}
 	}
 	over := conditions.Facts{Desired: 5, ExpectedUpdated: 5, Replicas: 6, Updated: 5, Available: 6, UpdatedAvailable: 5}
-	if c := conditions.Summarise(over, conditions.NamesOf("CloneSet"))[0]; c.Reason != conditions.ReasonScaling || c.Message != "6 pods exist, 5 are wanted" {
+	if c := conditions.Summarise(over, conditions.NamesOf("CloneSet"))[0]; c.Reason != conditions.ReasonScaling ||
+		c.Message != "6 pods exist, 5 are wanted" {
 		t.Errorf("%s says %q", c.Reason, c.Message)
 	}
 }
@@ -84,18 +105,24 @@ func TestSentencesOfAPartition(t *testing.T) {
 		facts              conditions.Facts
 		ready, progressing string
 	}{
-		{"as asked", atRest, "9 of 9 pods are available; the partition asks for 4 to be updated, and they are", partitionReady},
+		{"as asked", atRest, "9 of 9 pods are available; the partition asks for 4 to be updated, and they are",
+			partitionReady},
 		{"all were updated before it was raised", with(func(f *conditions.Facts) { f.Kept = 5 }),
-			"9 of 9 pods are available; the partition asks for 4 to be updated, and they are; 5 more are updated, and have no old revision to go back to", "CloneSet is available"},
-		{"some go back", with(func(f *conditions.Facts) { f.GoingBack = 2 }), "2 updated pods are to go back to the old revision", "CloneSet is progressing"},
+			"9 of 9 pods are available; the partition asks for 4 to be updated, and they are; 5 more are updated, and have no " +
+				"old revision to go back to", "CloneSet is available"},
+		{"some go back", with(func(f *conditions.Facts) { f.GoingBack = 2 }),
+			"2 updated pods are to go back to the old revision", "CloneSet is progressing"},
 		{"one subset goes back, another one on", with(func(f *conditions.Facts) { f.Updated, f.GoingBack = 0, 2 }),
-			"0 of the 4 pods to update are updated, 2 updated ones are to go back to the old revision", "CloneSet is progressing"},
-		{"paused", with(func(f *conditions.Facts) { f.GoingBack, f.Paused = 2, true }), "2 updated pods are to go back to the old revision; the update is paused", "CloneSet is paused"},
+			"0 of the 4 pods to update are updated, 2 updated ones are to go back to the old revision",
+			"CloneSet is progressing"},
+		{"paused", with(func(f *conditions.Facts) { f.GoingBack, f.Paused = 2, true }),
+			"2 updated pods are to go back to the old revision; the update is paused", "CloneSet is paused"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, c := range conditions.Summarise(tt.facts, conditions.NamesOf("CloneSet")) {
-				if c.Type == v1beta1.ConditionReady && c.Message != tt.ready || c.Type == v1beta1.ConditionProgressing && c.Message != tt.progressing {
+				if c.Type == v1beta1.ConditionReady && c.Message != tt.ready || c.Type == v1beta1.ConditionProgressing &&
+					c.Message != tt.progressing {
 					t.Errorf("%s says %q", c.Type, c.Message)
 				}
 			}
@@ -106,12 +133,14 @@ func TestSentencesOfAPartition(t *testing.T) {
 func TestMergeKeepsTransitionTimes(t *testing.T) {
 	one, two := time.Unix(100, 0), time.Unix(200, 0)
 	ready := conditions.Condition{Type: "Ready", Status: corev1.ConditionFalse, Reason: "Scaling", Message: "1 of 2"}
-	have := conditions.Merge[v1beta1.CloneSetCondition](nil, one, ready, conditions.Condition{Type: "FailedScale", Status: corev1.ConditionTrue})
+	have := conditions.Merge[v1beta1.CloneSetCondition](nil, one, ready,
+		conditions.Condition{Type: "FailedScale", Status: corev1.ConditionTrue})
 	have = append(have, v1beta1.CloneSetCondition{Type: "Foreign", Status: corev1.ConditionTrue})
 
 	ready.Message = "2 of 2"
 	same := conditions.Merge(have, two, ready, conditions.Remove("FailedScale"))
-	if len(same) != 2 || !same[0].LastTransitionTime.Time.Equal(one) || same[0].Message != "2 of 2" || same[1].Type != "Foreign" {
+	if len(same) != 2 || !same[0].LastTransitionTime.Time.Equal(one) || same[0].Message != "2 of 2" ||
+		same[1].Type != "Foreign" {
 		t.Errorf("after a new message: %+v", same)
 	}
 	if have[0].Message != "1 of 2" || len(have) != 3 {
@@ -129,7 +158,8 @@ func TestMergeKeepsTransitionTimes(t *testing.T) {
 
 // TestCase11Progressing: the published condition of a CloneSet, which tools compare word by word.
 func TestCase11Progressing(t *testing.T) {
-	done := conditions.Facts{Desired: 5, ExpectedUpdated: 5, Replicas: 5, Updated: 5, Available: 5, UpdatedAvailable: 5, Revision: "web-7c9"}
+	done := conditions.Facts{Desired: 5, ExpectedUpdated: 5, Replicas: 5, Updated: 5, Available: 5, UpdatedAvailable: 5,
+		Revision: "web-7c9"}
 	with := func(change func(*conditions.Facts)) conditions.Facts { f := done; change(&f); return f }
 	canary := func(f *conditions.Facts) { f.ExpectedUpdated, f.Updated, f.UpdatedAvailable = 2, 2, 2 }
 	for _, tt := range []struct {
@@ -137,15 +167,24 @@ func TestCase11Progressing(t *testing.T) {
 		facts      conditions.Facts
 	}{
 		{"available", "True CloneSetAvailable: CloneSet is available", done},
-		{"available and paused", "True CloneSetAvailable: CloneSet is available", with(func(f *conditions.Facts) { f.Paused = true })},
-		{"available and past its deadline", "True CloneSetAvailable: CloneSet is available", with(func(f *conditions.Facts) { f.DeadlineExceeded = true })},
-		{"paused", "True CloneSetPaused: CloneSet is paused", with(func(f *conditions.Facts) { f.Updated, f.UpdatedAvailable, f.Paused = 2, 2, true })},
-		{"paused past its deadline", "True CloneSetPaused: CloneSet is paused", with(func(f *conditions.Facts) { f.Updated, f.Paused, f.DeadlineExceeded = 2, true, true })},
-		{"paused at its partition", "True CloneSetPaused: CloneSet is paused", with(func(f *conditions.Facts) { canary(f); f.Paused = true })},
-		{"at its partition", "True ProgressPartitionAvailable: CloneSet has been paused due to partition ready", with(canary)},
-		{"on the way to its partition", "True CloneSetUpdated: CloneSet is progressing", with(func(f *conditions.Facts) { canary(f); f.UpdatedAvailable = 1 })},
-		{"under way", "True CloneSetUpdated: CloneSet is progressing", with(func(f *conditions.Facts) { f.Updated, f.UpdatedAvailable = 2, 1 })},
-		{"pods are missing", "True CloneSetUpdated: CloneSet is progressing", with(func(f *conditions.Facts) { f.Replicas, f.Available = 3, 3 })},
+		{"available and paused", "True CloneSetAvailable: CloneSet is available",
+			with(func(f *conditions.Facts) { f.Paused = true })},
+		{"available and past its deadline", "True CloneSetAvailable: CloneSet is available",
+			with(func(f *conditions.Facts) { f.DeadlineExceeded = true })},
+		{"paused", "True CloneSetPaused: CloneSet is paused",
+			with(func(f *conditions.Facts) { f.Updated, f.UpdatedAvailable, f.Paused = 2, 2, true })},
+		{"paused past its deadline", "True CloneSetPaused: CloneSet is paused",
+			with(func(f *conditions.Facts) { f.Updated, f.Paused, f.DeadlineExceeded = 2, true, true })},
+		{"paused at its partition", "True CloneSetPaused: CloneSet is paused",
+			with(func(f *conditions.Facts) { canary(f); f.Paused = true })},
+		{"at its partition", "True ProgressPartitionAvailable: CloneSet has been paused due to partition ready",
+			with(canary)},
+		{"on the way to its partition", "True CloneSetUpdated: CloneSet is progressing",
+			with(func(f *conditions.Facts) { canary(f); f.UpdatedAvailable = 1 })},
+		{"under way", "True CloneSetUpdated: CloneSet is progressing",
+			with(func(f *conditions.Facts) { f.Updated, f.UpdatedAvailable = 2, 1 })},
+		{"pods are missing", "True CloneSetUpdated: CloneSet is progressing",
+			with(func(f *conditions.Facts) { f.Replicas, f.Available = 3, 3 })},
 		{"only a person helps", "True CloneSetUpdated: CloneSet is progressing",
 			with(func(f *conditions.Facts) { f.Updated, f.Stalled = 2, &conditions.Cause{Reason: "InvalidTemplate"} })},
 		{"an error is tried again", "True CloneSetUpdated: CloneSet is progressing",
@@ -160,7 +199,8 @@ func TestCase11Progressing(t *testing.T) {
 			with(func(f *conditions.Facts) {
 				f.OnDelete, f.ExpectedUpdated, f.Updated, f.UpdatedAvailable = true, 3, 3, 3
 			})},
-		{"OnDelete, all are deleted", "True CloneSetAvailable: CloneSet is available", with(func(f *conditions.Facts) { f.OnDelete = true })},
+		{"OnDelete, all are deleted", "True CloneSetAvailable: CloneSet is available",
+			with(func(f *conditions.Facts) { f.OnDelete = true })},
 		{"all were updated before the partition was raised", "True CloneSetAvailable: CloneSet is available",
 			with(func(f *conditions.Facts) { canary(f); f.Kept = 3 })},
 		{"no deadline", " : ", with(func(f *conditions.Facts) { f.NoDeadline = true })},
@@ -168,7 +208,8 @@ func TestCase11Progressing(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, c := range conditions.Summarise(tt.facts, conditions.NamesOf("CloneSet")) {
-				if got := string(c.Status) + " " + c.Reason + ": " + c.Message; c.Type == v1beta1.ConditionProgressing && got != tt.want {
+				if got := string(c.Status) + " " + c.Reason + ": " + c.Message; c.Type == v1beta1.ConditionProgressing &&
+					got != tt.want {
 					t.Errorf("%s, want %s", got, tt.want)
 				}
 			}

@@ -37,12 +37,23 @@ func TestFresh(t *testing.T) {
 		{"deleted, but the cache has it", deleted, freshness.Seen{Present: true, ResourceVersion: "10"}, false},
 		{"deleted and leaving", deleted, freshness.Seen{Present: true, Deleting: true}, true},
 		{"deleted and gone", deleted, freshness.Seen{}, true},
-		{"created, then changed, is still new", func(s *freshness.Store) { created(s); s.Changed(owner, key, "12") }, freshness.Seen{}, false},
-		{"created with an answer that was lost", func(s *freshness.Store) { s.MaybeCreated(owner, key) }, freshness.Seen{Present: true, ResourceVersion: "3"}, true},
-		{"changed with an answer that was lost, the cache has what was before", func(s *freshness.Store) { s.MaybeChanged(owner, key, "10") }, freshness.Seen{Present: true, ResourceVersion: "10"}, false},
-		{"changed with an answer that was lost, the cache has something newer", func(s *freshness.Store) { s.MaybeChanged(owner, key, "10") }, freshness.Seen{Present: true, ResourceVersion: "11"}, true},
-		{"a lost answer after our own change", func(s *freshness.Store) { s.Changed(owner, key, "12"); s.MaybeChanged(owner, key, "10") }, freshness.Seen{Present: true, ResourceVersion: "12"}, false},
-		{"deleted with an answer that was lost", func(s *freshness.Store) { s.MaybeDeleted(owner, key) }, freshness.Seen{Present: true, ResourceVersion: "10"}, false},
+		{"created, then changed, is still new", func(s *freshness.Store) { created(s); s.Changed(owner, key, "12") },
+			freshness.Seen{}, false},
+		{"created with an answer that was lost", func(s *freshness.Store) { s.MaybeCreated(owner, key) },
+			freshness.Seen{Present: true, ResourceVersion: "3"}, true},
+		{"changed with an answer that was lost, the cache has what was before",
+			func(s *freshness.Store) { s.MaybeChanged(owner, key, "10") }, freshness.Seen{Present: true, ResourceVersion: "10"},
+			false},
+		{"changed with an answer that was lost, the cache has something newer",
+			func(s *freshness.Store) { s.MaybeChanged(owner, key, "10") }, freshness.Seen{Present: true, ResourceVersion: "11"},
+			true},
+		{"a lost answer after our own change", func(s *freshness.Store) {
+			s.Changed(owner, key, "12")
+			s.MaybeChanged(owner,
+				key, "10")
+		}, freshness.Seen{Present: true, ResourceVersion: "12"}, false},
+		{"deleted with an answer that was lost", func(s *freshness.Store) { s.MaybeDeleted(owner, key) },
+			freshness.Seen{Present: true, ResourceVersion: "10"}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -118,7 +129,8 @@ func TestALostAnswerIsAskedAboutSoon(t *testing.T) {
 			_, overdue := store.Fresh(owner, stale)
 			live := pod.DeepCopy()
 			live.ResourceVersion = tt.live
-			if err := store.Reread(t.Context(), fake.NewClientBuilder().WithObjects(live).Build(), owner, overdue, newPod); err != nil {
+			if err := store.Reread(t.Context(), fake.NewClientBuilder().WithObjects(live).Build(), owner, overdue,
+				newPod); err != nil {
 				t.Fatal(err)
 			}
 			if fresh, _ := store.Fresh(owner, stale); fresh != tt.fresh {
@@ -149,7 +161,8 @@ func TestALostAnswerForgetsNoEarlierWrite(t *testing.T) {
 	_, overdue := store.Fresh(owner, seen("10"))
 	live := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, ResourceVersion: "11"}}
 	newPod := func() client.Object { return &corev1.Pod{} }
-	if err := store.Reread(t.Context(), fake.NewClientBuilder().WithObjects(live).Build(), owner, overdue, newPod); err != nil {
+	if err := store.Reread(t.Context(), fake.NewClientBuilder().WithObjects(live).Build(), owner, overdue,
+		newPod); err != nil {
 		t.Fatal(err)
 	}
 	if fresh, _ := store.Fresh(owner, seen("10")); fresh {

@@ -29,7 +29,8 @@ func TestLabel(t *testing.T) {
 // A hash never has a dash, else it would look like a name.
 func TestHashesAreInTheShortForm(t *testing.T) {
 	for i := range int32(1000) {
-		if hash := history.Hash([]byte("data"), &i); history.FormOf(hash) != history.ShortForm || history.FormOf(history.Name("web", hash)) != history.FullForm {
+		if hash := history.Hash([]byte("data"), &i); history.FormOf(hash) != history.ShortForm ||
+			history.FormOf(history.Name("web", hash)) != history.FullForm {
 			t.Fatalf("hash %q", hash)
 		}
 	}

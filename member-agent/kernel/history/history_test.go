@@ -188,7 +188,8 @@ func TestEncodeAndDecode(t *testing.T) {
 func TestExcess(t *testing.T) {
 	var revisions []*appsv1.ControllerRevision
 	for i, name := range []string{"a-1", "a-2", "a-3", "a-4", "a-5"} {
-		revisions = append(revisions, &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: name}, Revision: int64(i)})
+		revisions = append(revisions, &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Revision: int64(i)})
 	}
 	inUse := func(r *appsv1.ControllerRevision) bool { return r.Name == "a-1" || r.Name == "a-5" }
 	tests := []struct {
@@ -215,7 +216,8 @@ func TestExcess(t *testing.T) {
 }
 
 func TestNamed(t *testing.T) {
-	revisions := []*appsv1.ControllerRevision{{ObjectMeta: metav1.ObjectMeta{Name: "web-abc"}, Data: runtime.RawExtension{}}}
+	revisions := []*appsv1.ControllerRevision{{ObjectMeta: metav1.ObjectMeta{Name: "web-abc"},
+		Data: runtime.RawExtension{}}}
 	for _, name := range []string{"web-abc", "abc"} {
 		if history.Named(revisions, name) == nil {
 			t.Errorf("no revision is found for %q", name)

@@ -76,7 +76,8 @@ func TestRevise(t *testing.T) {
 // TestReviseAdopts: the owner was deleted without its revisions, and one of the same name wants the same template.
 func TestReviseAdopts(t *testing.T) {
 	ctx := t.Context()
-	owner := history.Owner{Object: &metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u1"}, Kind: appsv1.SchemeGroupVersion.WithKind("CloneSet")}
+	owner := history.Owner{Object: &metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u1"},
+		Kind: appsv1.SchemeGroupVersion.WithKind("CloneSet")}
 	c := fake.NewClientBuilder().Build()
 	store := history.Store{Client: c, Live: c}
 	first, _, err := history.Revise(ctx, store, owner, nil, template("nginx:1"), nil)

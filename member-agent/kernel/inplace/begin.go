@@ -143,7 +143,8 @@ func (w *writing) batch(all work) {
 	if len(names) > 0 {
 		s.ContainerBatches = append(slices.Clip(s.ContainerBatches), Batch{Timestamp: w.now, Containers: names})
 	}
-	s.NextContainerImages, s.NextContainerRefMetadata, s.NextContainerResources = rest.images, rest.metadata, rest.resources
+	s.NextContainerImages, s.NextContainerRefMetadata, s.NextContainerResources = rest.images, rest.metadata,
+		rest.resources
 	s.PreCheckBeforeNext = nil
 	if !rest.empty() {
 		s.PreCheckBeforeNext = &PreCheck{ContainersRequiredReady: names}

@@ -59,10 +59,12 @@ func Diff(old, updated *corev1.PodTemplateSpec) (change Change, refusal string, 
 	if change.Annotations[RestartedAt] != nil {
 		return Change{}, "metadata.annotations[" + RestartedAt + "]", nil
 	}
-	for _, key := range []string{"controller-revision-hash", v1beta1.LabelPodTemplateHash, v1beta1.LabelInstanceID, v1beta1.LabelLifecycleState} {
+	for _, key := range []string{"controller-revision-hash", v1beta1.LabelPodTemplateHash, v1beta1.LabelInstanceID,
+		v1beta1.LabelLifecycleState} {
 		delete(change.Labels, key) // pods have their own, whatever a template says that was copied from one
 	}
-	for _, key := range []string{v1beta1.AnnotationInPlaceUpdateState, v1beta1.AnnotationInPlaceUpdateGrace, v1beta1.AnnotationLifecycleTimestamp} {
+	for _, key := range []string{v1beta1.AnnotationInPlaceUpdateState, v1beta1.AnnotationInPlaceUpdateGrace,
+		v1beta1.AnnotationLifecycleTimestamp} {
 		delete(change.Annotations, key)
 	}
 	sized := ""

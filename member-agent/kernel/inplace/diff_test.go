@@ -23,11 +23,16 @@ func TestDiffOfResources(t *testing.T) {
 		{"a request that the API server completes", `memory: 1Gi`, `memory: 2Gi`, "500m", ""},
 		{"a request that is written out", `requests: {cpu: 500m}`, `requests: {cpu: 500m, memory: 1Gi}`, "", ""},
 		{"a limit less", `memory: 1Gi, `, ``, "", "spec.containers[0].resources.limits.memory"},
-		{"a limit more", `example.com/gpu: "1"}`, `example.com/gpu: "1", ephemeral-storage: 1Gi}`, "", "spec.containers[0].resources.limits.ephemeral-storage"},
-		{"another resource", `example.com/gpu: "1"`, `example.com/gpu: "2"`, "", "spec.containers[0].resources.limits.example.com/gpu"},
-		{"a claim", `requests: {cpu: 500m}`, `requests: {cpu: 500m}, claims: [{name: x}]`, "", "spec.containers[0].resources.claims"},
-		{"resources where there were none", `image: "busybox:1"}], init`, `image: "busybox:1", resources: {limits: {cpu: "1"}}}], init`, "", "spec.containers[1].resources.limits.cpu"},
-		{"an init container", `resources: {limits: {cpu: "1"}}}]}}`, `resources: {limits: {cpu: "2"}}}]}}`, "", "spec.initContainers[0].resources.limits.cpu"},
+		{"a limit more", `example.com/gpu: "1"}`, `example.com/gpu: "1", ephemeral-storage: 1Gi}`, "",
+			"spec.containers[0].resources.limits.ephemeral-storage"},
+		{"another resource", `example.com/gpu: "1"`, `example.com/gpu: "2"`, "",
+			"spec.containers[0].resources.limits.example.com/gpu"},
+		{"a claim", `requests: {cpu: 500m}`, `requests: {cpu: 500m}, claims: [{name: x}]`, "",
+			"spec.containers[0].resources.claims"},
+		{"resources where there were none", `image: "busybox:1"}], init`,
+			`image: "busybox:1", resources: {limits: {cpu: "1"}}}], init`, "", "spec.containers[1].resources.limits.cpu"},
+		{"an init container", `resources: {limits: {cpu: "1"}}}]}}`, `resources: {limits: {cpu: "2"}}}]}}`, "",
+			"spec.initContainers[0].resources.limits.cpu"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -91,11 +96,15 @@ func TestPossible(t *testing.T) {
 	}{
 		{"a label that is read", change(label), func(*corev1.Pod) {}, "spec.containers[0].env[1]"},
 		{"with a new image", change(both), func(*corev1.Pod) {}, ""},
-		{"with an image that the pod has", change(both), func(p *corev1.Pod) { p.Spec.Containers[0].Image = "nginx:2" }, "spec.containers[0].env[1]"},
+		{"with an image that the pod has", change(both), func(p *corev1.Pod) { p.Spec.Containers[0].Image = "nginx:2" },
+			"spec.containers[0].env[1]"},
 		{"with the node daemon", change(label), func(p *corev1.Pod) { p.Annotations["apps.kruise.io/runtime-containers-meta"] = "{}" }, ""},
 		{"a label that the pod has", change(label), func(p *corev1.Pod) { p.Labels["tier"] = "b" }, ""},
-		{"resources within the quality of service", size, func(p *corev1.Pod) { p.Spec = *template(t, guaranteed).Spec.DeepCopy() }, ""},
-		{"resources beyond the pod's own quality of service", size, func(p *corev1.Pod) { p.Spec.Containers[0].Resources = corev1.ResourceRequirements{} }, "spec.containers[0].resources"},
+		{"resources within the quality of service", size,
+			func(p *corev1.Pod) { p.Spec = *template(t, guaranteed).Spec.DeepCopy() }, ""},
+		{"resources beyond the pod's own quality of service", size,
+			func(p *corev1.Pod) { p.Spec.Containers[0].Resources = corev1.ResourceRequirements{} },
+			"spec.containers[0].resources"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -111,7 +120,8 @@ func TestPossible(t *testing.T) {
 
 func TestSidecarThatStartsFirstIsNeverChanged(t *testing.T) {
 	const old = `{metadata: {labels: {tier: a}}, spec: {containers: [{name: main, image: x}], initContainers: [{name: side, image: x, restartPolicy: Always, env: [{name: TIER, valueFrom: {fieldRef: {fieldPath: "metadata.labels['tier']"}}}]}]}}`
-	_, refusal, err := inplace.Diff(template(t, old), template(t, string(bytes.ReplaceAll([]byte(old), []byte("tier: a"), []byte("tier: b")))))
+	_, refusal, err := inplace.Diff(template(t, old),
+		template(t, string(bytes.ReplaceAll([]byte(old), []byte("tier: a"), []byte("tier: b")))))
 	if err != nil || refusal != "spec.initContainers[0].env[0]" {
 		t.Errorf("refusal %q, %v", refusal, err)
 	}

@@ -75,7 +75,8 @@ func TestWritesOfAnUpdateWithGraceAndBatches(t *testing.T) {
 	updated := from.DeepCopy()
 	updated.Labels = map[string]string{"controller-revision-hash": "web-1", "tier": "b", "team": "x"}
 	updated.Spec.Containers[0].Image = "app:2"
-	updated.Spec.Containers[1].Resources = podOf(t, strings.ReplaceAll(twoContainers, `cpu: "1"`, `cpu: "2"`)).Spec.Containers[1].Resources
+	updated.Spec.Containers[1].Resources = podOf(t, strings.ReplaceAll(twoContainers, `cpu: "1"`,
+		`cpu: "2"`)).Spec.Containers[1].Resources
 	change, refusal, err := inplace.Diff(from, updated)
 	if err != nil || refusal != "" {
 		t.Fatalf("refused: %q, %v", refusal, err)
@@ -98,7 +99,8 @@ func TestWritesOfAnUpdateWithGraceAndBatches(t *testing.T) {
 	golden(t, "next-lost-resize", resize, wait, err)
 	apply(resize)
 	expect(inplace.Running)
-	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: "Infeasible"})
+	pod.Status.Conditions = append(pod.Status.Conditions,
+		corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: "Infeasible"})
 	expect(inplace.Stuck)
 	pod.Status.Conditions = pod.Status.Conditions[:len(pod.Status.Conditions)-1]
 
@@ -150,7 +152,8 @@ func TestResizeWithoutRestartKeepsThePodInService(t *testing.T) {
 	}
 
 	pod = podOf(t, twoContainers)
-	pod.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: "cpu", RestartPolicy: corev1.RestartContainer}}
+	pod.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: "cpu",
+		RestartPolicy: corev1.RestartContainer}}
 	if w, err = inplace.Begin(pod, change, to, inplace.Options{}, now); err != nil || w.Status == nil || w.Resize == nil {
 		t.Errorf("a resize with a restart does not shut the gate: %s, %v", w.Status, err)
 	}
@@ -158,7 +161,8 @@ func TestResizeWithoutRestartKeepsThePodInService(t *testing.T) {
 
 func TestLabelsAloneRestartNothing(t *testing.T) {
 	pod := podOf(t, twoContainers)
-	w, err := inplace.Begin(pod, inplace.Change{Labels: map[string]*string{"team": new("x")}}, to, inplace.Options{Grace: time.Minute}, time.Unix(0, 0))
+	w, err := inplace.Begin(pod, inplace.Change{Labels: map[string]*string{"team": new("x")}}, to,
+		inplace.Options{Grace: time.Minute}, time.Unix(0, 0))
 	golden(t, "begin-labels", w, 0, err)
 	if got, _ := inplace.Observe(patched(t, pod, w.Pod, nil), time.Unix(0, 0)); got != inplace.Settled {
 		t.Errorf("progress %v", got)
@@ -196,19 +200,29 @@ func TestDoneByContainer(t *testing.T) {
 		want    bool
 	}{
 		{"nothing happened", image(`,"containerID":"m1"`), func(*corev1.Pod, *corev1.ContainerStatus) {}, false},
-		{"the same content under a new tag", image(`,"containerID":"m1"`), func(p *corev1.Pod, s *corev1.ContainerStatus) { s.ContainerID, p.Status.ObservedGeneration = "m2", 2 }, true},
-		{"another container of a kubelet that has not looked", image(`,"containerID":"m1"`), func(p *corev1.Pod, s *corev1.ContainerStatus) { s.ContainerID, p.Status.ObservedGeneration = "m2", 1 }, false},
-		{"another container of a kubelet that does not tell", image(`,"containerID":"m1"`), func(_ *corev1.Pod, s *corev1.ContainerStatus) { s.ContainerID = "m2" }, false},
-		{"a record without the container", image(``), func(p *corev1.Pod, s *corev1.ContainerStatus) { s.ContainerID, p.Status.ObservedGeneration = "m2", 2 }, false},
+		{"the same content under a new tag", image(`,"containerID":"m1"`),
+			func(p *corev1.Pod, s *corev1.ContainerStatus) { s.ContainerID, p.Status.ObservedGeneration = "m2", 2 }, true},
+		{"another container of a kubelet that has not looked", image(`,"containerID":"m1"`),
+			func(p *corev1.Pod, s *corev1.ContainerStatus) { s.ContainerID, p.Status.ObservedGeneration = "m2", 1 }, false},
+		{"another container of a kubelet that does not tell", image(`,"containerID":"m1"`),
+			func(_ *corev1.Pod, s *corev1.ContainerStatus) { s.ContainerID = "m2" }, false},
+		{"a record without the container", image(``), func(p *corev1.Pod, s *corev1.ContainerStatus) {
+			s.ContainerID,
+				p.Status.ObservedGeneration = "m2", 2
+		}, false},
 		{"an image without a tag", image(``), func(p *corev1.Pod, s *corev1.ContainerStatus) {
 			p.Spec.Containers[0].Image, s.Image = "nginx", "docker.io/library/nginx:latest"
 		}, true},
-		{"an image that was passed over", image(`,"passed":["app:9"]`), func(_ *corev1.Pod, s *corev1.ContainerStatus) { s.ImageID, s.Image = "a9", "app:9" }, false},
-		{"no status yet", image(``), func(p *corev1.Pod, _ *corev1.ContainerStatus) { p.Status.ContainerStatuses = nil }, false},
+		{"an image that was passed over", image(`,"passed":["app:9"]`),
+			func(_ *corev1.Pod, s *corev1.ContainerStatus) { s.ImageID, s.Image = "a9", "app:9" }, false},
+		{"no status yet", image(``), func(p *corev1.Pod, _ *corev1.ContainerStatus) { p.Status.ContainerStatuses = nil },
+			false},
 		{"metadata, another manager's record", `{"revision":"r","updateTimestamp":"2026-03-04T05:06:07Z","updateEnvFromMetadata":true,"containerBatchesRecord":[{"timestamp":"2026-03-04T05:06:09Z","containers":["main"]}]}`, func(*corev1.Pod, *corev1.ContainerStatus) {}, false},
 		{"resources of another container differ", `{"revision":"r","updateResources":true,"containerBatchesRecord":[{"containers":["main"]}]}`, func(p *corev1.Pod, _ *corev1.ContainerStatus) { p.Status.ContainerStatuses[1].Resources = nil }, true},
-		{"resources differ", `{"revision":"r","updateResources":true,"containerBatchesRecord":[{"containers":["main"]}]}`, func(_ *corev1.Pod, s *corev1.ContainerStatus) { s.Resources = nil }, false},
-		{"a batch is left", `{"revision":"r","nextContainerResources":{"main":{"limits":{"cpu":"3"}}}}`, func(*corev1.Pod, *corev1.ContainerStatus) {}, false},
+		{"resources differ", `{"revision":"r","updateResources":true,"containerBatchesRecord":[{"containers":["main"]}]}`,
+			func(_ *corev1.Pod, s *corev1.ContainerStatus) { s.Resources = nil }, false},
+		{"a batch is left", `{"revision":"r","nextContainerResources":{"main":{"limits":{"cpu":"3"}}}}`,
+			func(*corev1.Pod, *corev1.ContainerStatus) {}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

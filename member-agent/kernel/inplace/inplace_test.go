@@ -43,8 +43,10 @@ func TestDiff(t *testing.T) {
 		{"a label less", replace("app: web, ", ""), nil, []string{"app"}, ""},
 		{"an annotation", replace("metadata: {", "metadata: {annotations: {a: b}, "), nil, nil, ""},
 		{"a label that the environment reads", replace("tier: a", "tier: b"), nil, []string{"tier"}, ""},
-		{"an init container", replace(`{name: init, image: "busybox:1"}`, `{name: init, image: "busybox:2"}`), nil, nil, "spec.initContainers[0].image"},
-		{"a new field", replace(`image: "nginx:1"`, `image: "nginx:1", command: [x]`), nil, nil, "spec.containers[0].command"},
+		{"an init container", replace(`{name: init, image: "busybox:1"}`, `{name: init, image: "busybox:2"}`), nil, nil,
+			"spec.initContainers[0].image"},
+		{"a new field", replace(`image: "nginx:1"`, `image: "nginx:1", command: [x]`), nil, nil,
+			"spec.containers[0].command"},
 		{"a field of the pod", replace("spec: {", "spec: {nodeSelector: {a: b}, "), nil, nil, "spec.nodeSelector"},
 		{"a container less", replace(`{name: main, image: "nginx:1"}, `, ""), nil, nil, "spec.containers"},
 		{"another name", replace("name: main", "name: web"), nil, nil, "spec.containers[0].name"},
@@ -109,7 +111,8 @@ func TestAnUpdateFromBeginningToEnd(t *testing.T) {
 	if got, _ := inplace.Observe(pod, now); got != inplace.Settled {
 		t.Fatalf("at first: %v", got)
 	}
-	change := inplace.Change{Images: map[string]string{"main": "nginx:3"}, Labels: map[string]*string{"app": nil, "tier": new("b")}}
+	change := inplace.Change{Images: map[string]string{"main": "nginx:3"},
+		Labels: map[string]*string{"app": nil, "tier": new("b")}}
 	w, err := inplace.Begin(pod, change, inplace.Revision{Name: "web-new", Hash: "new"}, inplace.Options{}, now)
 	pod = patched(t, pod, w.Status, err)
 	pod = patched(t, pod, w.Pod, err)
@@ -131,7 +134,8 @@ func TestAnUpdateFromBeginningToEnd(t *testing.T) {
 	if got, _ := inplace.Observe(pod, now); got != inplace.Stuck {
 		t.Errorf("with an image that cannot be pulled: %v", got)
 	}
-	pod.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "main", Image: "docker.io/library/nginx:3", ImageID: "sim://nginx:3"}
+	pod.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "main", Image: "docker.io/library/nginx:3",
+		ImageID: "sim://nginx:3"}
 	if got, _ := inplace.Observe(pod, now); got != inplace.Finished {
 		t.Errorf("with the new image: %v", got)
 	}
@@ -157,7 +161,8 @@ func arrived(pod *corev1.Pod) bool {
 func TestDone(t *testing.T) {
 	pod := runningPod(t)
 	state := func(id string) string {
-		return `{"revision":"r","updateTimestamp":null,"updateImages":true,"lastContainerStatuses":{"main":{"imageID":"` + id + `"}}}`
+		return `{"revision":"r","updateTimestamp":null,"updateImages":true,"lastContainerStatuses":{"main":{"imageID":"` +
+			id + `"}}}`
 	}
 	tests := []struct {
 		name  string
@@ -204,7 +209,8 @@ func TestObserveANewPod(t *testing.T) {
 func TestShortRevisionLabelsStayShort(t *testing.T) {
 	pod := runningPod(t)
 	pod.Labels["controller-revision-hash"] = pod.Labels[v1beta1.LabelPodTemplateHash]
-	w, err := inplace.Begin(pod, inplace.Change{}, inplace.Revision{Name: "web-new", Hash: "new"}, inplace.Options{}, time.Unix(0, 0))
+	w, err := inplace.Begin(pod, inplace.Change{}, inplace.Revision{Name: "web-new", Hash: "new"}, inplace.Options{},
+		time.Unix(0, 0))
 	if got := patched(t, pod, w.Pod, err).Labels["controller-revision-hash"]; got != "new" {
 		t.Errorf("label %q", got)
 	}
@@ -226,7 +232,8 @@ func TestWritesKeepTheOrderOfContainers(t *testing.T) {
 		if container.Name != spec.Containers[i].Name {
 			t.Errorf("container %d is %s, was %s", i, container.Name, spec.Containers[i].Name)
 		}
-		if _, changes := change.Images[container.Name]; changes && (container.Image != "nginx:2" || container.Resources.Requests.Cpu().String() != "500m") {
+		if _, changes := change.Images[container.Name]; changes &&
+			(container.Image != "nginx:2" || container.Resources.Requests.Cpu().String() != "500m") {
 			t.Errorf("container %s has %+v", container.Name, container)
 		}
 	}
@@ -239,7 +246,8 @@ func TestGracePeriodPassesInFull(t *testing.T) {
 		now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC).Add(fraction)
 		pod := runningPod(t)
 		change := inplace.Change{Images: map[string]string{"main": "nginx:3"}}
-		w, err := inplace.Begin(pod, change, inplace.Revision{Name: "web-new", Hash: "new"}, inplace.Options{Grace: grace}, now)
+		w, err := inplace.Begin(pod, change, inplace.Revision{Name: "web-new", Hash: "new"}, inplace.Options{Grace: grace},
+			now)
 		pod = patched(t, patched(t, pod, w.Status, err), w.Pod, err)
 		progress, wait := inplace.Observe(pod, now)
 		if progress != inplace.Waiting || progress.Busy() || wait < grace || wait >= grace+time.Second {

@@ -47,7 +47,8 @@ func (w *world) template(base *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	for i := range out.Spec.Containers {
 		c := &out.Spec.Containers[i]
 		c.Image = "img:" + w.pick("1", "2", "3")
-		c.Resources.Limits = corev1.ResourceList{"cpu": resource.MustParse(w.pick("1", "2")), "memory": resource.MustParse("1Gi")}
+		c.Resources.Limits = corev1.ResourceList{"cpu": resource.MustParse(w.pick("1", "2")),
+			"memory": resource.MustParse("1Gi")}
 		c.Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse(w.pick("100m", "200m"))}
 	}
 	return out
@@ -64,7 +65,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 			c.Env = append(c.Env, corev1.EnvVar{Name: "KRUISE_CONTAINER_PRIORITY", Value: w.pick("1", "2", "3")})
 		}
 		if w.random.IntN(3) == 0 {
-			c.Env = append(c.Env, corev1.EnvVar{Name: "READ", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels['read']"}}})
+			c.Env = append(c.Env, corev1.EnvVar{Name: "READ",
+				ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels['read']"}}})
 		}
 		if w.random.IntN(3) == 0 {
 			c.ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: "cpu", RestartPolicy: corev1.RestartContainer}}
@@ -118,7 +120,8 @@ func (w *world) kubelet(i int) {
 	c, status := w.pod.Spec.Containers[i], &w.pod.Status.ContainerStatuses[i]
 	resized := status.Resources.Limits.Cpu().Cmp(*c.Resources.Limits.Cpu()) != 0
 	switch {
-	case status.Image != c.Image, resized && len(c.ResizePolicy) > 0, w.daemon && reads(c) && w.env[c.Name] != w.pod.Labels["read"]:
+	case status.Image != c.Image, resized && len(c.ResizePolicy) > 0,
+		w.daemon && reads(c) && w.env[c.Name] != w.pod.Labels["read"]:
 		w.start(i)
 	default:
 		status.Resources = c.Resources.DeepCopy()
@@ -217,7 +220,8 @@ func (w *world) check(when string) {
 			w.t.Fatalf("%s: container %s has image %s and runs %s, want %s", when, c.Name, c.Image, status.Image, want.Image)
 		}
 		if !same(c.Resources, want.Resources) || !same(*status.Resources, want.Resources) {
-			w.t.Fatalf("%s: container %s has %v and is given %v, want %v", when, c.Name, c.Resources, status.Resources, want.Resources)
+			w.t.Fatalf("%s: container %s has %v and is given %v, want %v", when, c.Name, c.Resources, status.Resources,
+				want.Resources)
 		}
 		if reads(c) && w.env[c.Name] != target.Labels["read"] {
 			w.t.Fatalf("%s: container %s reads %q, want %q", when, c.Name, w.env[c.Name], target.Labels["read"])
@@ -227,11 +231,13 @@ func (w *world) check(when string) {
 	for _, key := range []string{"controller-revision-hash", v1beta1.LabelPodTemplateHash} {
 		delete(labels, key)
 	}
-	for _, key := range []string{v1beta1.AnnotationInPlaceUpdateState, v1beta1.AnnotationLifecycleTimestamp, "apps.kruise.io/runtime-containers-meta"} {
+	for _, key := range []string{v1beta1.AnnotationInPlaceUpdateState, v1beta1.AnnotationLifecycleTimestamp,
+		"apps.kruise.io/runtime-containers-meta"} {
 		delete(annotations, key)
 	}
 	if !maps.Equal(labels, target.Labels) || !maps.Equal(annotations, target.Annotations) {
-		w.t.Fatalf("%s: labels %v and annotations %v, want %v and %v", when, labels, annotations, target.Labels, target.Annotations)
+		w.t.Fatalf("%s: labels %v and annotations %v, want %v and %v", when, labels, annotations, target.Labels,
+			target.Annotations)
 	}
 }
 

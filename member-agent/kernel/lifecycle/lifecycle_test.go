@@ -26,7 +26,8 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 
 // hook returns a hook of two parts, a label and a finalizer, both named after it.
 func hook(name string) *v1beta1.LifecycleHook {
-	return &v1beta1.LifecycleHook{LabelsHandler: map[string]string{name: "held"}, FinalizersHandler: []string{"example.io/" + name}}
+	return &v1beta1.LifecycleHook{LabelsHandler: map[string]string{name: "held"},
+		FinalizersHandler: []string{"example.io/" + name}}
 }
 
 func allHooks() *v1beta1.Lifecycle {
@@ -35,7 +36,8 @@ func allHooks() *v1beta1.Lifecycle {
 
 // podIn returns a pod in the state, with the parts of the hooks named by held. The form "update/" is the label only.
 func podIn(state v1beta1.LifecycleState, held ...string) *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-a", Labels: map[string]string{"app": "web"}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-a",
+		Labels: map[string]string{"app": "web"}}}
 	if state != "" {
 		pod.Labels[v1beta1.LabelLifecycleState] = string(state)
 	}
@@ -56,12 +58,14 @@ func TestInitialAndStamp(t *testing.T) {
 	if got := lifecycle.Initial(nil); got != normal {
 		t.Errorf("without hooks: %s", got)
 	}
-	if got := lifecycle.Initial(&v1beta1.Lifecycle{PreNormal: &v1beta1.LifecycleHook{}, PreDelete: hook("delete")}); got != normal {
+	if got := lifecycle.Initial(&v1beta1.Lifecycle{PreNormal: &v1beta1.LifecycleHook{},
+		PreDelete: hook("delete")}); got != normal {
 		t.Errorf("with an empty preNormal hook: %s", got)
 	}
 	labels, annotations := map[string]string{}, map[string]string{}
 	lifecycle.Stamp(labels, annotations, lifecycle.Initial(allHooks()), now)
-	if labels[v1beta1.LabelLifecycleState] != "PreparingNormal" || annotations[v1beta1.AnnotationLifecycleTimestamp] != "2026-01-02T03:04:05Z" {
+	if labels[v1beta1.LabelLifecycleState] != "PreparingNormal" ||
+		annotations[v1beta1.AnnotationLifecycleTimestamp] != "2026-01-02T03:04:05Z" {
 		t.Errorf("stamped %v %v", labels, annotations)
 	}
 }
@@ -121,7 +125,8 @@ func checkCells(t *testing.T, name string, cells []cell, intent func(*corev1.Pod
 			{"hooks let go", nil, allHooks(), c.gone},
 			{"hooks removed from the spec", []string{"delete", "update", "normal"}, nil, c.nothook},
 			{"hooks emptied", []string{"delete", "update", "normal"},
-				&v1beta1.Lifecycle{PreDelete: &v1beta1.LifecycleHook{}, InPlaceUpdate: &v1beta1.LifecycleHook{}, PreNormal: &v1beta1.LifecycleHook{}}, c.nothook},
+				&v1beta1.Lifecycle{PreDelete: &v1beta1.LifecycleHook{}, InPlaceUpdate: &v1beta1.LifecycleHook{},
+					PreNormal: &v1beta1.LifecycleHook{}}, c.nothook},
 		} {
 			if got := intent(podIn(c.state, tt.held...), tt.l); got != tt.want {
 				t.Errorf("%s in %q, %s: %+v, want %+v", name, c.state, tt.reason, got, tt.want)
@@ -133,8 +138,10 @@ func checkCells(t *testing.T, name string, cells []cell, intent func(*corev1.Pod
 func TestDelete(t *testing.T) {
 	const label = "lifecycle.preDelete: label delete=held is still on the pod"
 	var cells []cell
-	for _, state := range []v1beta1.LifecycleState{none, "Dancing", normal, preparingNormal, preparingUpdate, updating, updated} {
-		cells = append(cells, cell{state, step(preparingDelete, waitDelete), step(preparingDelete, label), proceed(""), proceed("")})
+	for _, state := range []v1beta1.LifecycleState{none, "Dancing", normal, preparingNormal, preparingUpdate, updating,
+		updated} {
+		cells = append(cells, cell{state, step(preparingDelete, waitDelete), step(preparingDelete, label), proceed(""),
+			proceed("")})
 	}
 	cells = append(cells, cell{preparingDelete, step("", waitDelete), step("", label), proceed(""), proceed("")})
 	checkCells(t, "Delete", cells, lifecycle.Delete)
@@ -177,7 +184,8 @@ func TestKeep(t *testing.T) {
 		}},
 		{lifecycle.Facts{Scheduled: true}, []cell{
 			{preparingNormal, step(updating, ""), step("", waitNormal), step("", waitNormal), step(normal, "")},
-			{preparingUpdate, step(updating, waitArrive), step(updating, waitArrive), step(updating, waitArrive), step(updating, waitArrive)},
+			{preparingUpdate, step(updating, waitArrive), step(updating, waitArrive), step(updating, waitArrive),
+				step(updating, waitArrive)},
 			{updating, step("", waitArrive), step("", waitArrive), step("", waitArrive), step("", waitArrive)},
 			{updated, step(normal, ""), step("", waitRestore), step("", waitRestore), step(normal, "")},
 		}},
@@ -187,7 +195,8 @@ func TestKeep(t *testing.T) {
 		})
 	}
 	onlyUpdate := &v1beta1.Lifecycle{InPlaceUpdate: hook("update")}
-	if got := lifecycle.Keep(podIn(preparingDelete), onlyUpdate, lifecycle.Facts{Scheduled: true}); got != step(updating, "") {
+	if got := lifecycle.Keep(podIn(preparingDelete), onlyUpdate, lifecycle.Facts{Scheduled: true}); got != step(updating,
+		"") {
 		t.Errorf("pulled back in the middle of an update: %+v", got)
 	}
 }

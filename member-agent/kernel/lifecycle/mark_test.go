@@ -51,23 +51,35 @@ func TestMark(t *testing.T) {
 		pod             *corev1.Pod
 		status, message string // afterwards; empty status: the step changes nothing
 	}{
-		{"held for deletion", lifecycle.Delete, marking(), gated(podIn(normal, "delete"), "True", ""), no, "[" + ourDelete + "]"},
-		{"held, by a hook that does not mark", lifecycle.Delete, allHooks(), gated(podIn(normal, "delete"), "True", ""), "", ""},
+		{"held for deletion", lifecycle.Delete, marking(), gated(podIn(normal, "delete"), "True", ""), no,
+			"[" + ourDelete + "]"},
+		{"held, by a hook that does not mark", lifecycle.Delete, allHooks(), gated(podIn(normal, "delete"), "True", ""), "",
+			""},
 		{"held, and without the gate", lifecycle.Delete, marking(), podIn(normal, "delete"), "", ""},
-		{"held, and marked", lifecycle.Delete, marking(), gated(podIn(preparingDelete, "delete"), "False", "["+ourDelete+"]"), "", ""},
-		{"the state was written, the mark was not", lifecycle.Delete, marking(), gated(podIn(preparingDelete, "delete"), "True", ""), no, "[" + ourDelete + "]"},
-		{"held, and the gate was never opened", lifecycle.Delete, marking(), gated(podIn(normal, "delete"), "", ""), no, "[" + ourDelete + "]"},
-		{"held beside others", lifecycle.Delete, marking(), gated(podIn(normal, "delete"), "False", "[ "+odd+","+foreign+"]"), no, "[" + odd + "," + foreign + "," + ourDelete + "]"},
-		{"held, and somebody writes what nobody can read", lifecycle.Delete, marking(), gated(podIn(normal, "delete"), "False", unreadable), "", ""},
-		{"held for an update, now for deletion", lifecycle.Delete, marking(), gated(podIn(preparingUpdate, "delete"), "False", "["+ourUpdate+"]"), no, "[" + ourDelete + "]"},
-		{"the hook marks no longer", lifecycle.Delete, allHooks(), gated(podIn(preparingDelete, "delete"), "False", "["+ourDelete+","+odd+"]"), no, "[" + odd + "]"},
+		{"held, and marked", lifecycle.Delete, marking(), gated(podIn(preparingDelete, "delete"), "False", "["+ourDelete+"]"),
+			"", ""},
+		{"the state was written, the mark was not", lifecycle.Delete, marking(),
+			gated(podIn(preparingDelete, "delete"), "True", ""), no, "[" + ourDelete + "]"},
+		{"held, and the gate was never opened", lifecycle.Delete, marking(), gated(podIn(normal, "delete"), "", ""), no,
+			"[" + ourDelete + "]"},
+		{"held beside others", lifecycle.Delete, marking(), gated(podIn(normal, "delete"), "False", "[ "+odd+","+foreign+"]"),
+			no, "[" + odd + "," + foreign + "," + ourDelete + "]"},
+		{"held, and somebody writes what nobody can read", lifecycle.Delete, marking(),
+			gated(podIn(normal, "delete"), "False", unreadable), "", ""},
+		{"held for an update, now for deletion", lifecycle.Delete, marking(),
+			gated(podIn(preparingUpdate, "delete"), "False", "["+ourUpdate+"]"), no, "[" + ourDelete + "]"},
+		{"the hook marks no longer", lifecycle.Delete, allHooks(),
+			gated(podIn(preparingDelete, "delete"), "False", "["+ourDelete+","+odd+"]"), no, "[" + odd + "]"},
 		{"deleted now", lifecycle.Delete, marking(), gated(podIn(preparingDelete), "False", "["+ourDelete+"]"), "", ""},
-		{"held for an update", lifecycle.Update, marking(), gated(podIn(normal, "update"), "True", ""), no, "[" + ourUpdate + "]"},
-		{"let go for the update: the mark stays", lifecycle.Update, marking(), gated(podIn(preparingUpdate), "False", "["+ourUpdate+"]"), "", ""},
+		{"held for an update", lifecycle.Update, marking(), gated(podIn(normal, "update"), "True", ""), no,
+			"[" + ourUpdate + "]"},
+		{"let go for the update: the mark stays", lifecycle.Update, marking(),
+			gated(podIn(preparingUpdate), "False", "["+ourUpdate+"]"), "", ""},
 		{"never held", lifecycle.Update, marking(), gated(podIn(normal), "True", ""), "", ""},
 		{"while it is updated", running, marking(), gated(podIn(updating), "False", "["+ourUpdate+"]"), "", ""},
 		{"updated", keep, marking(), gated(podIn(updating), "False", "["+ourUpdate+"]"), yes, ""},
-		{"updated, marked by OpenKruise under another name", keep, marking(), gated(podIn(updating), "False", "["+oldUpdate+","+foreign+"]"), no, "[" + foreign + "]"},
+		{"updated, marked by OpenKruise under another name", keep, marking(),
+			gated(podIn(updating), "False", "["+oldUpdate+","+foreign+"]"), no, "[" + foreign + "]"},
 		{"pulled back", keep, marking(), gated(podIn(preparingDelete), "False", "["+ourDelete+"]"), yes, ""},
 		{"pulled back, all hooks gone", keep, nil, gated(podIn(preparingDelete), "False", "["+ourDelete+"]"), yes, ""},
 		{"Normal with a mark left over", keep, nil, gated(podIn(normal), "False", "["+ourDelete+","+ourUpdate+"]"), yes, ""},
@@ -146,7 +158,8 @@ func TestPatchGolden(t *testing.T) {
 			`{"metadata":{"resourceVersion":"7"},"status":{"conditions":[{"lastTransitionTime":"2026-01-02T03:04:05Z","message":"[{\"userAgent\":\"Lifecycle\",\"key\":\"preparingDelete\"}]","status":"False","type":"KruisePodReady"}]}}`},
 		{"the mark taken away", gated(podIn(normal), "False", "["+ourDelete+"]"), lifecycle.Step{NotReady: new(false)}, "",
 			`{"status":{"conditions":[{"lastTransitionTime":"2026-01-02T03:04:05Z","message":null,"reason":null,"status":"True","type":"KruisePodReady"}]}}`},
-		{"the mark taken away, another one stays", gated(podIn(normal), "False", "["+ourDelete+","+foreign+"]"), lifecycle.Step{NotReady: new(false)}, "",
+		{"the mark taken away, another one stays", gated(podIn(normal), "False", "["+ourDelete+","+foreign+"]"),
+			lifecycle.Step{NotReady: new(false)}, "",
 			`{"status":{"conditions":[{"message":"[{\"userAgent\":\"ContainerRecreateRequest\",\"key\":\"shop/crr-1\"}]","status":"False","type":"KruisePodReady"}]}}`},
 	} {
 		metadata, status, err := lifecycle.Patch(tt.pod, tt.step, now)
@@ -165,9 +178,11 @@ func TestPatchErrs(t *testing.T) {
 		{"no gate", podIn(preparingDelete), "mark pod shop/web-a: it has no readiness gate KruisePodReady"},
 		{"nothing to mark for", gated(podIn(normal), "True", ""), `mark pod shop/web-a: nothing holds it in state "Normal"`},
 		{"a message of no list", gated(podIn(preparingDelete), "False", unreadable),
-			"mark pod shop/web-a: read the message of condition KruisePodReady: invalid character 'k' looking for beginning of value"},
+			"mark pod shop/web-a: read the message of condition KruisePodReady: invalid character 'k' looking for beginning " +
+				"of value"},
 	} {
-		if _, _, err := lifecycle.Patch(tt.pod, lifecycle.Step{NotReady: new(true)}, now); err == nil || err.Error() != tt.want {
+		if _, _, err := lifecycle.Patch(tt.pod, lifecycle.Step{NotReady: new(true)}, now); err == nil ||
+			err.Error() != tt.want {
 			t.Errorf("%s: %v", tt.reason, err)
 		}
 	}

@@ -203,7 +203,8 @@ func (w *world) answer() {
 }
 
 func TestEveryIntentIsReached(t *testing.T) {
-	states := []v1beta1.LifecycleState{none, "Dancing", normal, preparingNormal, preparingUpdate, updating, updated, preparingDelete}
+	states := []v1beta1.LifecycleState{none, "Dancing", normal, preparingNormal, preparingUpdate, updating, updated,
+		preparingDelete}
 	for seed := range uint64(3000) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		w := &world{t: t, rng: rng, pod: podIn(states[rng.IntN(len(states))])}
@@ -254,7 +255,8 @@ func (w *world) settle(i intent) {
 	if !lifecycle.Available(w.pod) {
 		w.fail("kept, and not available in %q", lifecycle.State(w.pod))
 	}
-	if c := condition(w.pod); len(w.others) == 0 && c.Type != "" && c.Status != corev1.ConditionTrue || strings.Contains(c.Message, "preparing") {
+	if c := condition(w.pod); len(w.others) == 0 && c.Type != "" && c.Status != corev1.ConditionTrue ||
+		strings.Contains(c.Message, "preparing") {
 		w.fail("the mark stays: %+v", c)
 	}
 }
@@ -269,7 +271,8 @@ func (w *world) checkMark() {
 	if strings.Contains(c.Message, ourDelete) != wantDeleteMark {
 		w.fail("in %q the message is %s", lifecycle.State(w.pod), c.Message)
 	}
-	if lifecycle.State(w.pod) == preparingUpdate && strings.Contains(c.Message, ourUpdate) != w.l.InPlaceUpdate.MarkPodNotReady {
+	if lifecycle.State(w.pod) == preparingUpdate && strings.Contains(c.Message,
+		ourUpdate) != w.l.InPlaceUpdate.MarkPodNotReady {
 		w.fail("in %q the message is %s", lifecycle.State(w.pod), c.Message)
 	}
 }

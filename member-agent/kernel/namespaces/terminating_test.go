@@ -19,8 +19,10 @@ import (
 
 // refusal is what an API server answers to a create in a namespace that is being deleted.
 func refusal() error {
-	err := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web-1", errors.New("namespace shop is being terminated"))
-	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace"})
+	err := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web-1",
+		errors.New("namespace shop is being terminated"))
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes,
+		metav1.StatusCause{Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace"})
 	return err
 }
 
@@ -30,13 +32,14 @@ func TestCase14TheCauseIsFoundInEveryError(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"none":          {nil, false},
-		"plain":         {refusal(), true},
-		"wrapped":       {fmt.Errorf("create pod: %w", fmt.Errorf("again: %w", refusal())), true},
-		"joined":        {errors.Join(errors.New("x"), fmt.Errorf("create pod: %w", refusal())), true},
-		"joined behind": {fmt.Errorf("pass: %w", errors.Join(other, errors.Join(other, fmt.Errorf("create: %w", refusal())))), true},
-		"quota":         {fmt.Errorf("create pod: %w", other), false},
-		"status":        {&apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusConflict}}, false},
+		"none":    {nil, false},
+		"plain":   {refusal(), true},
+		"wrapped": {fmt.Errorf("create pod: %w", fmt.Errorf("again: %w", refusal())), true},
+		"joined":  {errors.Join(errors.New("x"), fmt.Errorf("create pod: %w", refusal())), true},
+		"joined behind": {fmt.Errorf("pass: %w", errors.Join(other, errors.Join(other, fmt.Errorf("create: %w", refusal())))),
+			true},
+		"quota":  {fmt.Errorf("create pod: %w", other), false},
+		"status": {&apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusConflict}}, false},
 	} {
 		if got := namespaces.Is(tc.err); got != tc.want {
 			t.Errorf("%s: %t", name, got)

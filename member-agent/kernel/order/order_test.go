@@ -73,7 +73,8 @@ func names(pods []*corev1.Pod) string {
 func anyPod(random *rand.Rand, name string) *corev1.Pod {
 	changes := []func(*corev1.Pod){
 		on([]string{"", "n1", "n2", "n3"}[random.IntN(4)]),
-		inPhase([]corev1.PodPhase{corev1.PodPending, corev1.PodUnknown, corev1.PodRunning, corev1.PodRunning}[random.IntN(4)]),
+		inPhase([]corev1.PodPhase{corev1.PodPending, corev1.PodUnknown, corev1.PodRunning,
+			corev1.PodRunning}[random.IntN(4)]),
 		readyAfter(time.Duration(random.IntN(3)) * time.Minute),
 		createdAfter(time.Duration(random.IntN(3)) * time.Minute),
 		restarted(int32(random.IntN(3))),
@@ -101,7 +102,8 @@ func orders(t testing.TB) map[string]func([]*corev1.Pod) []*corev1.Pod {
 	removal := func(constraints []corev1.TopologySpreadConstraint) func([]*corev1.Pod) []*corev1.Pod {
 		return func(pods []*corev1.Pod) []*corev1.Pod {
 			out := slices.Clone(pods)
-			order.Removal{MinReadySeconds: 60, Now: start.Add(2 * time.Minute), Density: order.NewDensity(pods, constraints, zone)}.Sort(out)
+			order.Removal{MinReadySeconds: 60, Now: start.Add(2 * time.Minute),
+				Density: order.NewDensity(pods, constraints, zone)}.Sort(out)
 			return out
 		}
 	}
@@ -152,7 +154,8 @@ func TestTheOrderIsTotal(t *testing.T) {
 			return pods[0] == a
 		},
 	}
-	for name, s := range map[string]order.Strategy{"update": {}, "by weight": {Priority: weights}, "by value": {Priority: values}} {
+	for name, s := range map[string]order.Strategy{"update": {}, "by weight": {Priority: weights},
+		"by value": {Priority: values}} {
 		before[name] = func(a, b *corev1.Pod) bool {
 			pods, err := order.ForUpdate([]*corev1.Pod{a, b}, nil, s)
 			if err != nil {

@@ -47,12 +47,16 @@ func TestRemovalRules(t *testing.T) {
 	for i, rule := range removalRules {
 		t.Run(rule.reason, func(t *testing.T) { first(t, pod("z", rule.change), pod("a")) })
 		for _, less := range removalRules[i+1:] {
-			t.Run(rule.reason+" before "+less.reason, func(t *testing.T) { first(t, pod("z", rule.change), pod("a", less.change)) })
+			t.Run(rule.reason+" before "+less.reason, func(t *testing.T) {
+				first(t, pod("z", rule.change), pod("a", less.change))
+			})
 		}
 	}
 	t.Run("the name decides at last", func(t *testing.T) { first(t, pod("a"), pod("z")) })
 	t.Run("a cost that is no number is 0", func(t *testing.T) { first(t, pod("z", cost("-1")), pod("a", cost("cheap"))) })
-	t.Run("a cost beyond 32 bits is 0", func(t *testing.T) { first(t, pod("z", cost("-1")), pod("a", cost("-9999999999"))) })
+	t.Run("a cost beyond 32 bits is 0", func(t *testing.T) {
+		first(t, pod("z", cost("-1")), pod("a", cost("-9999999999")))
+	})
 }
 
 func TestWhatIsNotAvailableYetGoesFirst(t *testing.T) {
@@ -131,7 +135,8 @@ func TestTopologyIsAskedOncePerNode(t *testing.T) {
 		pods = append(pods, pod(fmt.Sprint("p", i), on(fmt.Sprint("n", i%5))))
 	}
 	asked := 0
-	order.NewDensity(pods, []corev1.TopologySpreadConstraint{{TopologyKey: "zone"}}, func(string, string) string { asked++; return "z" })
+	order.NewDensity(pods, []corev1.TopologySpreadConstraint{{TopologyKey: "zone"}},
+		func(string, string) string { asked++; return "z" })
 	if asked != 5 {
 		t.Errorf("asked %d times for 5 nodes", asked)
 	}
@@ -140,10 +145,13 @@ func TestTopologyIsAskedOncePerNode(t *testing.T) {
 func many(n int) []*corev1.Pod {
 	pods := make([]*corev1.Pod, n)
 	for i := range pods {
-		pods[i] = pod(fmt.Sprintf("web-%05d", i*7919%n), on(fmt.Sprint("node-", i%500)), readyAfter(time.Duration(i%97)*time.Second),
-			label("app", []string{"a", "b", "c"}[i%3]), label("step", fmt.Sprint("s-", i%10)), createdAfter(time.Duration(i%89)*time.Second))
+		pods[i] = pod(fmt.Sprintf("web-%05d", i*7919%n), on(fmt.Sprint("node-", i%500)),
+			readyAfter(time.Duration(i%97)*time.Second),
+			label("app", []string{"a", "b", "c"}[i%3]), label("step", fmt.Sprint("s-", i%10)),
+			createdAfter(time.Duration(i%89)*time.Second))
 		pods[i].Status.Conditions = append([]corev1.PodCondition{
-			{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodInitialized, Status: corev1.ConditionTrue}}, pods[i].Status.Conditions...)
+			{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
+			{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}}, pods[i].Status.Conditions...)
 	}
 	return pods
 }
@@ -154,12 +162,14 @@ func BenchmarkRemoval10000(b *testing.B) {
 	for _, bench := range []struct {
 		name        string
 		constraints []corev1.TopologySpreadConstraint
-	}{{"nodes", nil}, {"zones", []corev1.TopologySpreadConstraint{{TopologyKey: corev1.LabelHostname}, {TopologyKey: "zone"}}}} {
+	}{{"nodes", nil}, {"zones", []corev1.TopologySpreadConstraint{{TopologyKey: corev1.LabelHostname},
+		{TopologyKey: "zone"}}}} {
 		b.Run(bench.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				list := slices.Clone(pods)
-				order.Removal{MinReadySeconds: 10, Now: start.Add(time.Hour), Density: order.NewDensity(pods, bench.constraints, zone)}.Sort(list)
+				order.Removal{MinReadySeconds: 10, Now: start.Add(time.Hour),
+					Density: order.NewDensity(pods, bench.constraints, zone)}.Sort(list)
 			}
 		})
 	}

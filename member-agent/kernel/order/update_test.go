@@ -15,7 +15,8 @@ import (
 )
 
 func weight(weight int32, key, value string) v1beta1.UpdatePriorityWeightTerm {
-	return v1beta1.UpdatePriorityWeightTerm{Weight: weight, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{key: value}}}
+	return v1beta1.UpdatePriorityWeightTerm{Weight: weight,
+		MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{key: value}}}
 }
 
 var (
@@ -42,28 +43,37 @@ func TestForUpdate(t *testing.T) {
 		want     string
 	}{
 		{"the least healthy first", order.Strategy{}, []*corev1.Pod{
-			pod("newer", createdAfter(time.Minute)), pod("restarted", restarted(1)), pod("young", readyAfter(time.Minute)), pod("sick", unready),
-			pod("unknown", inPhase(corev1.PodUnknown)), pod("pending", inPhase(corev1.PodPending)), pod("waits", on("")), pod("old")},
+			pod("newer", createdAfter(time.Minute)), pod("restarted", restarted(1)), pod("young", readyAfter(time.Minute)),
+			pod("sick", unready),
+			pod("unknown", inPhase(corev1.PodUnknown)), pod("pending", inPhase(corev1.PodPending)), pod("waits", on("")),
+			pod("old")},
 			"waits pending unknown sick young restarted newer old"},
-		{"what is on its way before what is sick", order.Strategy{}, []*corev1.Pod{pod("waits", on("")), pod("sick", unready), pod("leaves", leaving), pod("d", preparing)},
+		{"what is on its way before what is sick", order.Strategy{},
+			[]*corev1.Pod{pod("waits", on("")), pod("sick", unready), pod("leaves", leaving), pod("d", preparing)},
 			"d leaves waits sick"},
 		{"a deletion cost does not matter", order.Strategy{}, []*corev1.Pod{pod("b", cost("-5")), pod("a")}, "a b"},
 		{"weights add up", order.Strategy{Priority: weights}, []*corev1.Pod{
-			pod("none"), pod("fifty", label("app", "a")), pod("thirty", label("step", "s-1")), pod("eighty", label("app", "a"), label("step", "s-1")),
+			pod("none"), pod("fifty", label("app", "a")), pod("thirty", label("step", "s-1")),
+			pod("eighty", label("app", "a"), label("step", "s-1")),
 			pod("sixty", label("app", "b"), label("step", "s-1"))},
 			"eighty sixty fifty thirty none"},
-		{"priority before health", order.Strategy{Priority: weights}, []*corev1.Pod{pod("sick", unready), pod("a", label("app", "a"))}, "a sick"},
+		{"priority before health", order.Strategy{Priority: weights},
+			[]*corev1.Pod{pod("sick", unready), pod("a", label("app", "a"))}, "a sick"},
 		{"numbers count, not letters", order.Strategy{Priority: values}, []*corev1.Pod{
-			pod("nine", label("step", "sts-9")), pod("ten", label("step", "x-10")), pod("bare", label("step", "100")), pod("zeros", label("step", "0050"))},
+			pod("nine", label("step", "sts-9")), pod("ten", label("step", "x-10")), pod("bare", label("step", "100")),
+			pod("zeros", label("step", "0050"))},
 			"bare zeros ten nine"},
 		{"without the key at last, without a number as 0", order.Strategy{Priority: values}, []*corev1.Pod{
-			pod("absent", unready), pod("one", label("step", "s-1")), pod("word", label("step", "x1y")), pod("empty", label("step", "")), pod("zero", label("step", "s0"))},
+			pod("absent", unready), pod("one", label("step", "s-1")), pod("word", label("step", "x1y")),
+			pod("empty", label("step", "")), pod("zero", label("step", "s0"))},
 			"one empty word zero absent"},
 		{"the second key breaks ties", order.Strategy{Priority: values}, []*corev1.Pod{
-			pod("a", label("step", "1"), label("app", "1")), pod("b", label("step", "1"), label("app", "2")), pod("c", label("step", "2"))},
+			pod("a", label("step", "1"), label("app", "1")), pod("b", label("step", "1"), label("app", "2")),
+			pod("c", label("step", "2"))},
 			"c b a"},
 		{"a number beyond 63 bits is the greatest, and still a number", order.Strategy{Priority: values}, []*corev1.Pod{
-			pod("absent"), pod("huge", label("step", strings.Repeat("9", 60))), pod("big", label("step", "9223372036854775806"))},
+			pod("absent"), pod("huge", label("step", strings.Repeat("9", 60))),
+			pod("big", label("step", "9223372036854775806"))},
 			"huge big absent"},
 		{"scattered", order.Strategy{Scatter: scatterA}, []*corev1.Pod{
 			pod("a", label("app", "a")), pod("b", label("app", "a")), pod("c"), pod("d"), pod("e")},
@@ -91,7 +101,8 @@ func TestForUpdate(t *testing.T) {
 
 func TestASelectorThatCannotBeUsed(t *testing.T) {
 	selector := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Near"}}}
-	bad := &v1beta1.UpdatePriorityStrategy{WeightPriority: []v1beta1.UpdatePriorityWeightTerm{weight(1, "app", "a"), {Weight: 2, MatchSelector: selector}}}
+	bad := &v1beta1.UpdatePriorityStrategy{WeightPriority: []v1beta1.UpdatePriorityWeightTerm{weight(1, "app", "a"),
+		{Weight: 2, MatchSelector: selector}}}
 	_, err := order.ForUpdate(nil, nil, order.Strategy{Priority: bad})
 	if err == nil || !strings.Contains(err.Error(), "priorityStrategy.weightPriority[1].matchSelector") {
 		t.Errorf("the error does not name the field: %v", err)

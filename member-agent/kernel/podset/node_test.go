@@ -37,7 +37,8 @@ func TestNodeOf(t *testing.T) {
 			if got := podset.NodeOf(pod); got != tt.want {
 				t.Errorf("%q of the slim pod, want %q", got, tt.want)
 			}
-			if keeps := pod.Spec.Affinity != nil; keeps != (name == "pinned") || keeps && pod.Spec.Affinity.PodAntiAffinity != nil {
+			if keeps := pod.Spec.Affinity != nil; keeps != (name == "pinned") || keeps &&
+				pod.Spec.Affinity.PodAntiAffinity != nil {
 				t.Errorf("the slim pod has affinity %+v", pod.Spec.Affinity)
 			}
 		})

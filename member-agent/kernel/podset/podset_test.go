@@ -72,7 +72,8 @@ func TestHasRevision(t *testing.T) {
 }
 
 func TestSpecifiedDelete(t *testing.T) {
-	if podset.SpecifiedDelete(pod("a", "u")) || !podset.SpecifiedDelete(pod("a", "u", func(p *corev1.Pod) { p.Labels[v1beta1.LabelSpecifiedDelete] = "" })) {
+	if podset.SpecifiedDelete(pod("a", "u")) || !podset.SpecifiedDelete(pod("a", "u",
+		func(p *corev1.Pod) { p.Labels[v1beta1.LabelSpecifiedDelete] = "" })) {
 		t.Error("any value of the label asks for deletion, and only the label")
 	}
 }
@@ -80,7 +81,8 @@ func TestSpecifiedDelete(t *testing.T) {
 func TestStrangers(t *testing.T) {
 	unlabelled := func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web-debug"} }
 	failed := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
-	source, err := sourceOf(pod("a", "u"), pod("b", "u", unlabelled), pod("c", "u", unlabelled, failed), pod("d", "u", unlabelled, deleting),
+	source, err := sourceOf(pod("a", "u"), pod("b", "u", unlabelled), pod("c", "u", unlabelled, failed),
+		pod("d", "u", unlabelled, deleting),
 		pod("e", "other", unlabelled), pod("f", "u", failed))
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +108,8 @@ func TestStrangers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if names(set.Active) != tt.active || names(set.Ended) != tt.ended || names(set.Terminating) != tt.terminating || names(set.NoLongerMatching) != tt.strangers {
+		if names(set.Active) != tt.active || names(set.Ended) != tt.ended || names(set.Terminating) != tt.terminating ||
+			names(set.NoLongerMatching) != tt.strangers {
 			t.Errorf("%s: observed %+v", tt.name, set)
 		}
 	}
@@ -128,7 +131,8 @@ func TestLabelForm(t *testing.T) {
 		{"the first pods", nil, false, history.FullForm},
 		{"the installation wants it short", []*corev1.Pod{with("web-abc")}, true, history.ShortForm},
 		{"all short", []*corev1.Pod{with("abc"), with("xyz")}, false, history.ShortForm},
-		{"adopted pods without the label do not count", []*corev1.Pod{with(""), with("abc"), pod("b", "u")}, false, history.ShortForm},
+		{"adopted pods without the label do not count", []*corev1.Pod{with(""), with("abc"), pod("b", "u")}, false,
+			history.ShortForm},
 		{"only pods without the label", []*corev1.Pod{with(""), pod("b", "u")}, false, history.FullForm},
 		{"mixed", []*corev1.Pod{with("abc"), with("web-abc"), with("abc")}, false, history.FullForm},
 	} {
@@ -145,7 +149,8 @@ func BenchmarkObserve(b *testing.B) {
 	var pods []*corev1.Pod
 	for i := range n {
 		pods = append(pods, pod(fmt.Sprint("web-", i), "u", func(p *corev1.Pod) {
-			for _, key := range []string{"tier", "team", podset.LabelRevision, v1beta1.LabelInstanceID, v1beta1.LabelLifecycleState, v1beta1.LabelPodTemplateHash} {
+			for _, key := range []string{"tier", "team", podset.LabelRevision, v1beta1.LabelInstanceID,
+				v1beta1.LabelLifecycleState, v1beta1.LabelPodTemplateHash} {
 				p.Labels[key] = "x"
 			}
 		}))
@@ -162,7 +167,8 @@ func BenchmarkObserve(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for name, selector := range map[string]labels.Selector{"no selector": nil, "one requirement": one, "three requirements": three} {
+	for name, selector := range map[string]labels.Selector{"no selector": nil, "one requirement": one,
+		"three requirements": three} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

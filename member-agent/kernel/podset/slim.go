@@ -30,8 +30,9 @@ func Slim(obj any) (any, error) {
 		Affinity: slimAffinity(pod),
 	}
 	pod.Status = corev1.PodStatus{
-		ObservedGeneration: pod.Status.ObservedGeneration, Phase: pod.Status.Phase, Conditions: fitting(pod.Status.Conditions),
-		Reason: pod.Status.Reason, QOSClass: pod.Status.QOSClass, Resize: pod.Status.Resize,
+		ObservedGeneration: pod.Status.ObservedGeneration, Phase: pod.Status.Phase,
+		Conditions: fitting(pod.Status.Conditions),
+		Reason:     pod.Status.Reason, QOSClass: pod.Status.QOSClass, Resize: pod.Status.Resize,
 		ContainerStatuses: slimStatuses(pod.Status.ContainerStatuses, pod.Spec.Containers),
 		StartTime:         pod.Status.StartTime, InitContainerStatuses: failingStatuses(pod.Status.InitContainerStatuses),
 	}

@@ -16,7 +16,8 @@ import (
 func whole() *corev1.Pod {
 	cpu := corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}}
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"a": "b"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "x"}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"a": "b"},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "x"}}},
 		Spec: corev1.PodSpec{
 			NodeName: "n", ServiceAccountName: "default", Tolerations: []corev1.Toleration{{Key: "t"}},
 			ReadinessGates: []corev1.PodReadinessGate{{ConditionType: "g"}},
@@ -36,8 +37,9 @@ func whole() *corev1.Pod {
 		},
 		Status: corev1.PodStatus{
 			Phase: corev1.PodRunning, ObservedGeneration: 3, HostIP: "10.0.0.1",
-			Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
-			ContainerStatuses: []corev1.ContainerStatus{{Name: "main", Image: "app:1", ImageID: "i", ContainerID: "c", RestartCount: 1}},
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "main", Image: "app:1", ImageID: "i", ContainerID: "c",
+				RestartCount: 1}},
 		},
 	}
 }
@@ -50,29 +52,35 @@ func TestSlimKeepsWhatIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod := got.(*corev1.Pod)
-	if pod.ManagedFields != nil || pod.Spec.Tolerations != nil || pod.Spec.Containers[0].LivenessProbe != nil || pod.Status.HostIP != "" {
+	if pod.ManagedFields != nil || pod.Spec.Tolerations != nil || pod.Spec.Containers[0].LivenessProbe != nil ||
+		pod.Status.HostIP != "" {
 		t.Errorf("what nobody reads is kept: %+v", pod)
 	}
-	if again := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}); !reflect.DeepEqual(requests, again) {
+	if again := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}); !reflect.DeepEqual(requests,
+		again) {
 		t.Errorf("requests become %v, were %v", again, requests)
 	}
 	main := pod.Spec.Containers[0]
-	if len(main.Env) != 2 || main.Env[0].Name != "KRUISE_CONTAINER_PRIORITY" || main.Env[1].Name != "FED" || main.Image != "app:1" {
+	if len(main.Env) != 2 || main.Env[0].Name != "KRUISE_CONTAINER_PRIORITY" || main.Env[1].Name != "FED" ||
+		main.Image != "app:1" {
 		t.Errorf("container is %+v", main)
 	}
 	if len(pod.Spec.Volumes) != 1 || pod.Spec.Volumes[0].Name != "data" {
 		t.Errorf("volumes are %+v", pod.Spec.Volumes)
 	}
 	before.ManagedFields = nil
-	if !reflect.DeepEqual(pod.ObjectMeta, before.ObjectMeta) || !reflect.DeepEqual(pod.Status.Conditions, before.Status.Conditions) ||
-		!reflect.DeepEqual(pod.Status.ContainerStatuses, before.Status.ContainerStatuses) || pod.Status.ObservedGeneration != 3 ||
+	if !reflect.DeepEqual(pod.ObjectMeta, before.ObjectMeta) ||
+		!reflect.DeepEqual(pod.Status.Conditions, before.Status.Conditions) ||
+		!reflect.DeepEqual(pod.Status.ContainerStatuses, before.Status.ContainerStatuses) ||
+		pod.Status.ObservedGeneration != 3 ||
 		pod.Spec.NodeName != "n" || len(pod.Spec.ReadinessGates) != 1 {
 		t.Errorf("pod is %+v", pod)
 	}
 }
 
 func TestSlimOfOtherObjects(t *testing.T) {
-	got, err := podset.Slim(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", ManagedFields: []metav1.ManagedFieldsEntry{{}}}, Spec: corev1.NodeSpec{Unschedulable: true}})
+	got, err := podset.Slim(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n",
+		ManagedFields: []metav1.ManagedFieldsEntry{{}}}, Spec: corev1.NodeSpec{Unschedulable: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +105,8 @@ func TestSlimSharesResourcesThatAreAsAskedFor(t *testing.T) {
 		return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 	}
 	status = &pod.Status.ContainerStatuses[0]
-	if requests := pod.Spec.Containers[0].Resources.Requests; !same(status.Resources.Requests, requests) || !same(status.AllocatedResources, requests) {
+	if requests := pod.Spec.Containers[0].Resources.Requests; !same(status.Resources.Requests, requests) ||
+		!same(status.AllocatedResources, requests) {
 		t.Error("equal resources are kept more than once")
 	}
 
@@ -116,9 +125,12 @@ func TestSlimSharesResourcesThatAreAsAskedFor(t *testing.T) {
 func BenchmarkSlim(b *testing.B) {
 	source := whole()
 	status := &source.Status.ContainerStatuses[0]
-	status.Resources, status.AllocatedResources = source.Spec.Containers[0].Resources.DeepCopy(), source.Spec.Containers[0].Resources.DeepCopy().Requests
-	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, "InPlaceUpdateReady"} {
-		source.Status.Conditions = append(source.Status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue})
+	status.Resources, status.AllocatedResources = source.Spec.Containers[0].Resources.DeepCopy(),
+		source.Spec.Containers[0].Resources.DeepCopy().Requests
+	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady,
+		"InPlaceUpdateReady"} {
+		source.Status.Conditions = append(source.Status.Conditions,
+			corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue})
 	}
 	data, err := source.Marshal()
 	if err != nil {

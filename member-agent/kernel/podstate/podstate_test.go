@@ -34,12 +34,17 @@ func TestAvailable(t *testing.T) {
 		{"too young", pod(), 10, 4 * time.Second, true, false, 6 * time.Second},
 		{"old enough to the second", pod(), 10, 10 * time.Second, true, true, 0},
 		{"not running", pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }), 0, 0, false, false, 0},
-		{"not ready", pod(func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }), 10, 0, false, false, 0},
+		{"not ready", pod(func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }), 10, 0, false, false,
+			0},
 		{"no condition yet", pod(func(p *corev1.Pod) { p.Status.Conditions = nil }), 0, 0, false, false, 0},
 		{"the kubelet has not seen the shut gate", pod(func(p *corev1.Pod) {
-			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: v1beta1.InPlaceUpdateReady, Status: corev1.ConditionFalse})
+			p.Status.Conditions = append(p.Status.Conditions,
+				corev1.PodCondition{Type: v1beta1.InPlaceUpdateReady, Status: corev1.ConditionFalse})
 		}), 0, 0, false, false, 0},
-		{"marked by a label", pod(func(p *corev1.Pod) { p.Labels = map[string]string{v1beta1.UnavailableLabelPrefix + "drain": ""} }), 0, 0, true, false, 0},
+		{"marked by a label", pod(func(p *corev1.Pod) {
+			p.Labels = map[string]string{v1beta1.UnavailableLabelPrefix +
+				"drain": ""}
+		}), 0, 0, true, false, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -53,7 +58,8 @@ func TestAvailable(t *testing.T) {
 
 func TestUnschedulable(t *testing.T) {
 	scheduled := func(status corev1.ConditionStatus, reason string) corev1.PodStatus {
-		return corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: status, Reason: reason}}}
+		return corev1.PodStatus{Phase: corev1.PodPending,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: status, Reason: reason}}}
 	}
 	for _, tt := range []struct {
 		name string
@@ -64,7 +70,8 @@ func TestUnschedulable(t *testing.T) {
 		{"not looked at yet", corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}}, false},
 		{"held by a gate", corev1.Pod{Status: scheduled(corev1.ConditionFalse, corev1.PodReasonSchedulingGated)}, false},
 		{"scheduled", corev1.Pod{Status: scheduled(corev1.ConditionTrue, "")}, false},
-		{"on a node, the condition is late", corev1.Pod{Spec: corev1.PodSpec{NodeName: "n"}, Status: scheduled(corev1.ConditionFalse, corev1.PodReasonUnschedulable)}, false},
+		{"on a node, the condition is late", corev1.Pod{Spec: corev1.PodSpec{NodeName: "n"},
+			Status: scheduled(corev1.ConditionFalse, corev1.PodReasonUnschedulable)}, false},
 	} {
 		if got := podstate.Unschedulable(&tt.pod); got != tt.want {
 			t.Errorf("%s: %v", tt.name, got)
@@ -83,7 +90,8 @@ func TestCounters(t *testing.T) {
 	c.Add(true, true, false)
 	c.Add(false, true, true)
 	c.Add(false, false, false)
-	if want := (podstate.Counters{Replicas: 4, Ready: 3, Available: 2, Updated: 2, UpdatedReady: 2, UpdatedAvailable: 1}); c != want {
+	if want := (podstate.Counters{Replicas: 4, Ready: 3, Available: 2, Updated: 2, UpdatedReady: 2,
+		UpdatedAvailable: 1}); c != want {
 		t.Errorf("counted %+v, want %+v", c, want)
 	}
 }

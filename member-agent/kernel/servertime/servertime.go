@@ -112,7 +112,8 @@ func (c *Clock) hear(date, sent, answered time.Time) {
 	if (c.shift - c.loggedShift).Abs() > worthTelling {
 		c.loggedShift = c.shift
 		c.log.Info(
-			"The clock of this machine and that of the member's API server are apart; the ages of pods are counted by the API server's",
+			"The clock of this machine and that of the member's API server are apart; the ages of pods are counted by the API "+
+				"server's",
 			"machineAhead",
 			(-c.shift).Round(time.Second).String(),
 		)

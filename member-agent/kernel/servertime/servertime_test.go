@@ -56,7 +56,8 @@ func (w *world) ask() {
 
 // TestNeverAheadOfTheServer asks at many moments of a second, with machines that are off by any time.
 func TestNeverAheadOfTheServer(t *testing.T) {
-	for _, off := range []time.Duration{-time.Hour, -3 * time.Minute, -5 * time.Second, 5 * time.Second, 3 * time.Minute, 24 * time.Hour} {
+	for _, off := range []time.Duration{-time.Hour, -3 * time.Minute, -5 * time.Second, 5 * time.Second, 3 * time.Minute,
+		24 * time.Hour} {
 		for _, slow := range []time.Duration{0, 300 * time.Millisecond, 4 * time.Second} {
 			for part := range 10 {
 				w := newWorld(t, off)
@@ -65,7 +66,8 @@ func TestNeverAheadOfTheServer(t *testing.T) {
 				w.ask()
 				w.pass(6 * time.Second)
 				w.ask()
-				if behind := w.server.Sub(w.clock.Now()); behind < 0 && (off.Abs() > slow+4*time.Second) || behind > slow+5*time.Second {
+				if behind := w.server.Sub(w.clock.Now()); behind < 0 && (off.Abs() > slow+4*time.Second) ||
+					behind > slow+5*time.Second {
 					t.Errorf("a machine %s ahead, an answer after %s: the clock is %s behind the server", off, slow, behind)
 				}
 				w.pass(time.Minute)

@@ -7,8 +7,8 @@
 //     any number.
 //   - A new pod gets the first subset, in the order of the spec, that is open and has room. Without one it starts in no
 //     subset.
-//   - The pods of StatefulSets are placed by their ordinals: the caps are cumulative thresholds. Those of apps.kruise.io
-//     are placed by the position among the ordinals that are not reserved.
+//   - The pods of StatefulSets are placed by their ordinals: the caps are cumulative thresholds. Those of
+//     apps.kruise.io are placed by the position among the ordinals that are not reserved.
 //   - A subset is closed while its condition Schedulable is False.
 //   - A pod keeps its subset, whatever becomes of the WorkloadSpread. If its subset is removed from the spec, or
 //     renamed, the pod is in no subset: it is not given another one.

@@ -38,8 +38,10 @@ func TestMatch(t *testing.T) {
 		{"no node", pools(), nil, nil, ""},
 		{"no subset is for the node", pools(), node("n", map[string]string{"pool": "none"}), nil, ""},
 		{"the first of those that match", pools(), node("n", map[string]string{"pool": "reserved"}), nil, "a"},
-		{"one with room before one without", pools(), node("n", map[string]string{"pool": "reserved"}), map[string]int32{"a": 1}, "b"},
-		{"all are full: the first", pools(), node("n", map[string]string{"pool": "reserved"}), map[string]int32{"a": 9, "b": 9}, "a"},
+		{"one with room before one without", pools(), node("n", map[string]string{"pool": "reserved"}),
+			map[string]int32{"a": 1}, "b"},
+		{"all are full: the first", pools(), node("n", map[string]string{"pool": "reserved"}),
+			map[string]int32{"a": 9, "b": 9}, "a"},
 		{"preferred terms before room", with(pools(), func(s []v1beta1.WorkloadSpreadSubset) {
 			s[0].PreferredNodeSelector = []corev1.PreferredSchedulingTerm{prefers(1, "zone", "z1")}
 		}), node("n", map[string]string{"pool": "reserved", "zone": "z1"}), map[string]int32{"a": 9}, "a"},
@@ -54,7 +56,8 @@ func TestMatch(t *testing.T) {
 		{"a field of the node", with(pools(), func(s []v1beta1.WorkloadSpreadSubset) {
 			s[0].RequiredNodeSelector = &corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{in("metadata.name", "n7")}}
 		}), node("n7", nil), nil, "a"},
-		{"an empty term asks for nothing", with(pools(), func(s []v1beta1.WorkloadSpreadSubset) { s[2].RequiredNodeSelector = &corev1.NodeSelectorTerm{} }),
+		{"an empty term asks for nothing", with(pools(),
+			func(s []v1beta1.WorkloadSpreadSubset) { s[2].RequiredNodeSelector = &corev1.NodeSelectorTerm{} }),
 			node("n", nil), nil, "c"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -90,10 +93,12 @@ func TestValidate(t *testing.T) {
 		want   string
 	}{
 		{"all is well", "CloneSet", func(*v1beta1.WorkloadSpread) {}, ""},
-		{"no target", "CloneSet", func(ws *v1beta1.WorkloadSpread) { ws.Spec.TargetReference = nil }, "targetRef names no workload"},
+		{"no target", "CloneSet", func(ws *v1beta1.WorkloadSpread) { ws.Spec.TargetReference = nil },
+			"targetRef names no workload"},
 		{"an apiVersion that is none", "CloneSet", func(ws *v1beta1.WorkloadSpread) { ws.Spec.TargetReference.APIVersion = "a/b/c" }, "targetRef names no workload"},
 		{"no subset", "CloneSet", func(ws *v1beta1.WorkloadSpread) { ws.Spec.Subsets = nil }, "subsets is empty"},
-		{"one name twice", "CloneSet", func(ws *v1beta1.WorkloadSpread) { ws.Spec.Subsets[1].Name = "a" }, `subsets[1].name is "a"`},
+		{"one name twice", "CloneSet", func(ws *v1beta1.WorkloadSpread) { ws.Spec.Subsets[1].Name = "a" },
+			`subsets[1].name is "a"`},
 		{"numbers and percentages", "CloneSet", func(ws *v1beta1.WorkloadSpread) { ws.Spec.Subsets[1].MaxReplicas = new(intstr.FromString("5%")) },
 			"an integer for a and a percentage for b"},
 		{"percentages of a StatefulSet", "StatefulSet", func(ws *v1beta1.WorkloadSpread) { ws.Spec.Subsets[0].MaxReplicas = new(intstr.FromString("5%")) }, "give integers"},
@@ -112,16 +117,20 @@ func TestValidate(t *testing.T) {
 			ws.Spec.Subsets[0].PreferredNodeSelector = []corev1.PreferredSchedulingTerm{prefers(101, "k", "v")}
 		}, "preferredNodeSelector[0].weight is 101"},
 		{"a toleration without a key", "CloneSet", tolerates(corev1.Toleration{Value: "v"}), "has no key"},
-		{"a toleration of Exists with a value", "CloneSet", tolerates(corev1.Toleration{Key: "k", Operator: corev1.TolerationOpExists, Value: "v"}), "allows no value"},
-		{"seconds of NoSchedule", "CloneSet", tolerates(corev1.Toleration{Key: "k", Effect: corev1.TaintEffectNoSchedule, TolerationSeconds: new(int64(1))}), "for the effect NoExecute alone"},
+		{"a toleration of Exists with a value", "CloneSet",
+			tolerates(corev1.Toleration{Key: "k", Operator: corev1.TolerationOpExists, Value: "v"}), "allows no value"},
+		{"seconds of NoSchedule", "CloneSet", tolerates(corev1.Toleration{Key: "k", Effect: corev1.TaintEffectNoSchedule,
+			TolerationSeconds: new(int64(1))}), "for the effect NoExecute alone"},
 		{"an effect that is none", "CloneSet", tolerates(corev1.Toleration{Key: "k", Effect: "Never"}), `.effect is "Never"`},
 		{"a key that is none", "CloneSet", tolerates(corev1.Toleration{Key: "no key"}), `tolerations[0].key is "no key"`},
 		{"everything is tolerated", "CloneSet", tolerates(corev1.Toleration{Operator: corev1.TolerationOpExists}), ""},
 		{"a patch that is no object", "CloneSet", patches(`[]`), "patch is no object"},
-		{"a patch that is no pod", "CloneSet", patches(`{"spec":{"containers":{"name":"main"}}}`), "patch is no part of a pod"},
+		{"a patch that is no pod", "CloneSet", patches(`{"spec":{"containers":{"name":"main"}}}`),
+			"patch is no part of a pod"},
 		{"a field of another type", "CloneSet", patches(`{"spec":{"hostNetwork":"yes"}}`), "patch is no part of a pod"},
 		{"a patch that deletes pods", "CloneSet", patches(`{"metadata":{"labels":{"apps.kruise.io/specified-delete":"true"}}}`), "remove it"},
-		{"a patch that removes a container", "CloneSet", patches(`{"spec":{"containers":[{"name":"side","$patch":"delete"}]}}`), ""},
+		{"a patch that removes a container", "CloneSet",
+			patches(`{"spec":{"containers":[{"name":"side","$patch":"delete"}]}}`), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			ws := spreadOf(tt.kind, "1", "")

@@ -171,7 +171,8 @@ func TestSpecSpreadCaps(t *testing.T) {
 		{"30 % of 3 is 1, 70 % is 3", []string{"30%", "70%"}, 3, []int32{1, 3}, map[string]int32{"a": 1, "b": 2}},
 		{"30 % of 5 is 2, 70 % is 4", []string{"30%", "70%"}, 5, []int32{2, 4}, map[string]int32{"a": 2, "b": 3}},
 		{"30 % of 10 is 3, 70 % is 7", []string{"30%", "70%"}, 10, []int32{3, 7}, map[string]int32{"a": 3, "b": 7}},
-		{"none fits: the pod starts in no subset", []string{"1", "1"}, 3, []int32{1, 1}, map[string]int32{"a": 1, "b": 1, "": 1}},
+		{"none fits: the pod starts in no subset", []string{"1", "1"}, 3, []int32{1, 1},
+			map[string]int32{"a": 1, "b": 1, "": 1}},
 	}
 	for _, tc := range tests {
 		t.Run("2.7/"+tc.reason, func(t *testing.T) {
@@ -260,7 +261,8 @@ func TestSpecSpreadCosts(t *testing.T) {
 	t.Run("2.7/pods in no subset cost least", func(t *testing.T) {
 		w := &specWorkload{t: t, ws: specSpread("CloneSet", "1", "1", "1")}
 		w.scale(4)
-		if diff := cmp.Diff(map[string]int{"a 300": 1, "b 200": 1, "c 100": 1, " -400": 1}, w.subsetCosts(false)); diff != "" {
+		if diff := cmp.Diff(map[string]int{"a 300": 1, "b 200": 1, "c 100": 1, " -400": 1},
+			w.subsetCosts(false)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
@@ -284,7 +286,8 @@ func TestSpecSpreadScales(t *testing.T) {
 		}
 		lowered := specSpread("CloneSet", "2", "2")
 		w.ws.Spec = lowered.Spec
-		if diff := cmp.Diff(map[string]int{"a 200": 2, "a -100": 1, "b 100": 2, "b -200": 1}, w.subsetCosts(false)); diff != "" {
+		if diff := cmp.Diff(map[string]int{"a 200": 2, "a -100": 1, "b 100": 2, "b -200": 1},
+			w.subsetCosts(false)); diff != "" {
 			t.Errorf("lowered (-want +got):\n%s", diff)
 		}
 		w.scale(4)
@@ -350,7 +353,8 @@ func TestSpecSpreadAdaptive(t *testing.T) {
 // Pods that are older than the spread get the subset of their node with the highest score.
 func TestSpecSpreadScores(t *testing.T) {
 	zone := func(z string) *corev1.NodeSelectorTerm {
-		return &corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{z}}}}
+		return &corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone",
+			Operator: corev1.NodeSelectorOpIn, Values: []string{z}}}}
 	}
 	ws := specSpread("CloneSet", "1", "1", "")
 	ws.Spec.Subsets[0].RequiredNodeSelector = zone("x")

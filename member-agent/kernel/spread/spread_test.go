@@ -26,8 +26,9 @@ func spreadOf(kind string, caps ...string) *v1beta1.WorkloadSpread {
 	if version == "" {
 		version = "apps/v1"
 	}
-	ws := &v1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "ws"}, Spec: v1beta1.WorkloadSpreadSpec{
-		TargetReference: &v1beta1.TargetReference{APIVersion: version, Kind: kind, Name: "web"}}}
+	ws := &v1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "ws"},
+		Spec: v1beta1.WorkloadSpreadSpec{
+			TargetReference: &v1beta1.TargetReference{APIVersion: version, Kind: kind, Name: "web"}}}
 	for i, limit := range caps {
 		s := v1beta1.WorkloadSpreadSubset{Name: string(rune('a' + i))}
 		if limit != "" {
@@ -39,8 +40,9 @@ func spreadOf(kind string, caps ...string) *v1beta1.WorkloadSpread {
 }
 
 func closed(ws *v1beta1.WorkloadSpread, subset string) *v1beta1.WorkloadSpread {
-	ws.Status.SubsetStatuses = append(ws.Status.SubsetStatuses, v1beta1.WorkloadSpreadSubsetStatus{Name: subset, Conditions: []metav1.Condition{
-		{Type: v1beta1.WorkloadSpreadSubsetSchedulable, Status: metav1.ConditionFalse}}})
+	ws.Status.SubsetStatuses = append(ws.Status.SubsetStatuses,
+		v1beta1.WorkloadSpreadSubsetStatus{Name: subset, Conditions: []metav1.Condition{
+			{Type: v1beta1.WorkloadSpreadSubsetSchedulable, Status: metav1.ConditionFalse}}})
 	return ws
 }
 
@@ -231,7 +233,8 @@ func TestTheOldestRules(t *testing.T) {
 func TestTargets(t *testing.T) {
 	type facts struct{ costly, versioned, ordinal bool }
 	for kind, want := range map[string]facts{
-		"CloneSet": {costly: true}, "Deployment": {costly: true, versioned: true}, "ReplicaSet": {costly: true, versioned: true},
+		"CloneSet": {costly: true}, "Deployment": {costly: true, versioned: true},
+		"ReplicaSet":  {costly: true, versioned: true},
 		"StatefulSet": {ordinal: true}, "Job": {},
 	} {
 		target := spread.TargetOf(spreadOf(kind, ""))
@@ -261,7 +264,8 @@ func crowd(prefix string, n int) []*corev1.Pod {
 			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
 			Spec:       corev1.PodSpec{NodeName: "node"},
 			Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{
-				{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(start.Add(time.Duration(i) * time.Second))}}},
+				{Type: corev1.PodReady, Status: corev1.ConditionTrue,
+					LastTransitionTime: metav1.NewTime(start.Add(time.Duration(i) * time.Second))}}},
 		})
 	}
 	return out
@@ -284,7 +288,8 @@ func costsText(book spread.Placements, costs map[types.UID]int32) string {
 
 func TestCosts(t *testing.T) {
 	book := func(a, b, c, none int) spread.Placements {
-		return spread.Placements{Pods: map[string][]*corev1.Pod{"a": crowd("a", a), "b": crowd("b", b), "c": crowd("c", c), "": crowd("none", none)}}
+		return spread.Placements{Pods: map[string][]*corev1.Pod{"a": crowd("a", a), "b": crowd("b", b), "c": crowd("c", c),
+			"": crowd("none", none)}}
 	}
 	with := func(b spread.Placements, change func(*spread.Placements)) spread.Placements { change(&b); return b }
 	for _, tt := range []struct {
@@ -294,14 +299,18 @@ func TestCosts(t *testing.T) {
 		want string
 	}{
 		{"within the caps", spreadOf("CloneSet", "10", "10", ""), book(10, 10, 10, 0), "a:10x300 b:10x200 c:10x100"},
-		{"above the caps", spreadOf("CloneSet", "10", "10", ""), book(20, 20, 20, 0), "a:10x300 a:10x-100 b:10x200 b:10x-200 c:20x100"},
+		{"above the caps", spreadOf("CloneSet", "10", "10", ""), book(20, 20, 20, 0),
+			"a:10x300 a:10x-100 b:10x200 b:10x-200 c:20x100"},
 		{"in no subset", spreadOf("CloneSet", "1", "1", "1"), book(1, 1, 1, 2), ":2x-400 a:1x300 b:1x200 c:1x100"},
 		{"in a subset that is gone", spreadOf("CloneSet", "", ""), book(1, 1, 2, 0), "a:1x200 b:1x100 c:2x-300"},
-		{"an old version", spreadOf("Deployment", "1", "1", ""), with(book(2, 2, 2, 1), func(b *spread.Placements) { b.Old = true }),
+		{"an old version", spreadOf("Deployment", "1", "1", ""),
+			with(book(2, 2, 2, 1), func(b *spread.Placements) { b.Old = true }),
 			":1x-400 a:1x100 a:1x-300 b:1x200 b:1x-200 c:2x300"},
-		{"surge pods keep the cost of their subset", spreadOf("CloneSet", "2", "2", ""), with(book(3, 4, 0, 0), func(b *spread.Placements) { b.Spare = 2 }),
+		{"surge pods keep the cost of their subset", spreadOf("CloneSet", "2", "2", ""),
+			with(book(3, 4, 0, 0), func(b *spread.Placements) { b.Spare = 2 }),
 			"a:3x300 b:3x200 b:1x-200"},
-		{"places that others hold", spreadOf("CloneSet", "3", "3", ""), with(book(2, 3, 1, 0), func(b *spread.Placements) { b.Others = map[string]int32{"a": 2, "b": 7} }),
+		{"places that others hold", spreadOf("CloneSet", "3", "3", ""),
+			with(book(2, 3, 1, 0), func(b *spread.Placements) { b.Others = map[string]int32{"a": 2, "b": 7} }),
 			"a:1x300 a:1x-100 b:3x-200 c:1x100"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -315,7 +324,8 @@ func TestCosts(t *testing.T) {
 func TestTheLeastHealthyAreAboveTheCap(t *testing.T) {
 	pods := crowd("a", 4) // a03 was ready last
 	pods[1].Status.Conditions[0].Status = corev1.ConditionFalse
-	costs := resolve(t, spreadOf("CloneSet", "2", ""), 4).Costs(spread.Placements{Pods: map[string][]*corev1.Pod{"a": pods}})
+	costs := resolve(t, spreadOf("CloneSet", "2", ""),
+		4).Costs(spread.Placements{Pods: map[string][]*corev1.Pod{"a": pods}})
 	want := map[types.UID]int32{"a00": 200, "a01": -100, "a02": 200, "a03": -100}
 	if !maps.Equal(costs, want) {
 		t.Errorf("costs %v, want %v", costs, want)
@@ -359,7 +369,8 @@ func TestCostsGiveTheOrderOfRemoval(t *testing.T) {
 		book     spread.Placements
 		steps    string
 	}{
-		{"10 each, caps 10, 10: c, then b, then a", spreadOf("CloneSet", "10", "10", ""), 30, book(10, 10, 10), "a10 b10 c5;a10 b10;a10 b5;a10;a5"},
+		{"10 each, caps 10, 10: c, then b, then a", spreadOf("CloneSet", "10", "10", ""), 30, book(10, 10, 10),
+			"a10 b10 c5;a10 b10;a10 b5;a10;a5"},
 		{"20 each: b's extras, a's extras, c, b, a", spreadOf("CloneSet", "10", "10", ""), 60, book(20, 20, 20),
 			"a20 b15 c20;a20 b10 c20;a15 b10 c20;a10 b10 c20;a10 b10 c15;a10 b10 c10;a10 b10 c5;a10 b10;a10 b5;a10;a5"},
 		{"caps 3 to 2 and replicas 6 to 4", spreadOf("CloneSet", "2", "2"), 4, book(3, 3, 0), "a2 b2"},
@@ -386,8 +397,10 @@ func TestCostsGiveTheOrderOfRemoval(t *testing.T) {
 
 func TestStuck(t *testing.T) {
 	pod := func(change ...func(*corev1.Pod)) *corev1.Pod {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(start)}, Status: corev1.PodStatus{Phase: corev1.PodPending,
-			Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}}}
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(start)},
+			Status: corev1.PodStatus{Phase: corev1.PodPending,
+				Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+					Reason: corev1.PodReasonUnschedulable}}}}
 		for _, f := range change {
 			f(p)
 		}
@@ -403,7 +416,8 @@ func TestStuck(t *testing.T) {
 		{"too short", pod(), 10 * time.Second, false, 20 * time.Second},
 		{"long enough", pod(), 30 * time.Second, true, 0},
 		{"it has a node", pod(func(p *corev1.Pod) { p.Spec.NodeName = "n" }), time.Hour, false, 0},
-		{"it is being deleted", pod(func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(start)) }), time.Hour, false, 0},
+		{"it is being deleted", pod(func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(start)) }), time.Hour,
+			false, 0},
 		{"nobody has looked at it yet", pod(func(p *corev1.Pod) { p.Status.Conditions = nil }), time.Hour, false, 0},
 		{"it is held back by a gate", pod(func(p *corev1.Pod) { p.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated }), time.Hour, false, 0},
 		{"it has failed", pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), time.Hour, false, 0},

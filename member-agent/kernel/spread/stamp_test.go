@@ -55,7 +55,8 @@ func spot(kind string) *v1beta1.WorkloadSpread {
 func webPod() *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-x", Labels: map[string]string{"app": "web"}},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "side", Image: "side:1"}, {Name: "main", Image: "app:1"}}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "side", Image: "side:1"},
+			{Name: "main", Image: "app:1"}}},
 	}
 }
 
@@ -69,7 +70,8 @@ func stamp(t *testing.T, pod *corev1.Pod, ws *v1beta1.WorkloadSpread, subset str
 func TestStamp(t *testing.T) {
 	pod := webPod()
 	stamp(t, pod, spot("CloneSet"), "a")
-	want := map[string]string{"cost": "low", corev1.PodDeletionCost: "200", v1beta1.AnnotationMatchedWorkloadSpread: `{"name":"ws","subset":"a"}`}
+	want := map[string]string{"cost": "low", corev1.PodDeletionCost: "200",
+		v1beta1.AnnotationMatchedWorkloadSpread: `{"name":"ws","subset":"a"}`}
 	if diff := cmp.Diff(want, pod.Annotations); diff != "" {
 		t.Errorf("annotations: %s", diff)
 	}
@@ -81,7 +83,8 @@ func TestStamp(t *testing.T) {
 		node.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms); diff != "" {
 		t.Errorf("required: %s", diff)
 	}
-	if diff := cmp.Diff([]corev1.PreferredSchedulingTerm{prefers(7, "zone", "z1")}, node.PreferredDuringSchedulingIgnoredDuringExecution); diff != "" {
+	if diff := cmp.Diff([]corev1.PreferredSchedulingTerm{prefers(7, "zone", "z1")},
+		node.PreferredDuringSchedulingIgnoredDuringExecution); diff != "" {
 		t.Errorf("preferred: %s", diff)
 	}
 	if len(pod.Spec.Tolerations) != 1 || pod.Spec.Tolerations[0].Key != "spot" {
@@ -107,7 +110,8 @@ func TestStampAddsToEachTermOfTheUser(t *testing.T) {
 	}
 	stamp(t, pod, spot("CloneSet"), "a")
 	want := []corev1.NodeSelectorTerm{
-		{MatchExpressions: []corev1.NodeSelectorRequirement{in("arch", "amd64"), in("pool", "spot")}, MatchFields: []corev1.NodeSelectorRequirement{in("metadata.name", "n1")}},
+		{MatchExpressions: []corev1.NodeSelectorRequirement{in("arch", "amd64"), in("pool", "spot")},
+			MatchFields: []corev1.NodeSelectorRequirement{in("metadata.name", "n1")}},
 		{}, // no node matches it, and none is to
 		{MatchExpressions: []corev1.NodeSelectorRequirement{in("pool", "spot")},
 			MatchFields: []corev1.NodeSelectorRequirement{in("metadata.name", "n2"), in("metadata.name", "n1")}},
@@ -116,7 +120,8 @@ func TestStampAddsToEachTermOfTheUser(t *testing.T) {
 	if diff := cmp.Diff(want, node.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms); diff != "" {
 		t.Errorf("required: %s", diff)
 	}
-	if got := node.PreferredDuringSchedulingIgnoredDuringExecution; len(got) != 2 || got[0].Weight != 1 || got[1].Weight != 7 {
+	if got := node.PreferredDuringSchedulingIgnoredDuringExecution; len(got) != 2 || got[0].Weight != 1 ||
+		got[1].Weight != 7 {
 		t.Errorf("preferred: %v", got)
 	}
 	if len(pod.Spec.Tolerations) != 2 || pod.Spec.Affinity.PodAntiAffinity == nil {
@@ -129,14 +134,16 @@ func TestStampOfAnEmptySubset(t *testing.T) {
 	ws.Spec.Subsets[0].RequiredNodeSelector = &corev1.NodeSelectorTerm{} // no node matches an empty term
 	pod, want := webPod(), webPod()
 	stamp(t, pod, ws, "a")
-	want.Annotations = map[string]string{corev1.PodDeletionCost: "200", v1beta1.AnnotationMatchedWorkloadSpread: `{"name":"ws","subset":"a"}`}
+	want.Annotations = map[string]string{corev1.PodDeletionCost: "200",
+		v1beta1.AnnotationMatchedWorkloadSpread: `{"name":"ws","subset":"a"}`}
 	if diff := cmp.Diff(want, pod); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestStampOfNoSubset(t *testing.T) {
-	for kind, want := range map[string]map[string]string{"CloneSet": {corev1.PodDeletionCost: "-300"}, "StatefulSet": nil, "Job": nil} {
+	for kind, want := range map[string]map[string]string{"CloneSet": {corev1.PodDeletionCost: "-300"}, "StatefulSet": nil,
+		"Job": nil} {
 		pod := webPod()
 		stamp(t, pod, spot(kind), "")
 		if !maps.Equal(pod.Annotations, want) || pod.Spec.Affinity != nil || pod.Spec.Tolerations != nil {
@@ -175,8 +182,10 @@ func TestStampRefuses(t *testing.T) {
 		want                string
 	}{
 		{"a label of the selector", `{"metadata":{"labels":{"app":"other"}}}`, "a", selector, "take them out of the patch"},
-		{"a label of the selector that is removed", `{"metadata":{"labels":{"app":null}}}`, "a", selector, "take them out of the patch"},
-		{"any label, where no selector is known", `{"metadata":{"labels":{"app":"other"}}}`, "a", nil, "label app of the pod"},
+		{"a label of the selector that is removed", `{"metadata":{"labels":{"app":null}}}`, "a", selector,
+			"take them out of the patch"},
+		{"any label, where no selector is known", `{"metadata":{"labels":{"app":"other"}}}`, "a", nil,
+			"label app of the pod"},
 		{"a patch that is no pod", `{"spec":{"containers":"none"}}`, "a", selector, "merge the patch of subset a"},
 		{"a subset that is not there", `{}`, "z", selector, `no subset "z"`},
 	} {
@@ -210,13 +219,16 @@ func randomSpread(r *rand.Rand) *v1beta1.WorkloadSpread {
 	for i := range ws.Spec.Subsets {
 		s := &ws.Spec.Subsets[i]
 		if r.IntN(2) == 0 {
-			s.RequiredNodeSelector = &corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{in("pool", s.Name), in("arch", "amd64")}[:1+r.IntN(2)]}
+			s.RequiredNodeSelector = &corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{in("pool",
+				s.Name), in("arch", "amd64")}[:1+r.IntN(2)]}
 		}
 		if r.IntN(2) == 0 {
-			s.PreferredNodeSelector = []corev1.PreferredSchedulingTerm{prefers(1+r.Int32N(100), "zone", "z1"), prefers(5, "disk", "ssd")}[:1+r.IntN(2)]
+			s.PreferredNodeSelector = []corev1.PreferredSchedulingTerm{prefers(1+r.Int32N(100), "zone", "z1"),
+				prefers(5, "disk", "ssd")}[:1+r.IntN(2)]
 		}
 		if r.IntN(2) == 0 {
-			s.Tolerations = []corev1.Toleration{{Key: s.Name, Operator: corev1.TolerationOpExists}, {Key: "x", Value: "y", Effect: corev1.TaintEffectNoSchedule}}
+			s.Tolerations = []corev1.Toleration{{Key: s.Name, Operator: corev1.TolerationOpExists},
+				{Key: "x", Value: "y", Effect: corev1.TaintEffectNoSchedule}}
 		}
 		if r.IntN(2) == 0 {
 			s.Patch = patch([]string{
@@ -269,7 +281,8 @@ func TestStampTwiceIsStampOnce(t *testing.T) {
 		}
 		for i := range had {
 			for _, requirement := range had[i].MatchExpressions {
-				if !slices.ContainsFunc(have[i].MatchExpressions, func(q corev1.NodeSelectorRequirement) bool { return reflect.DeepEqual(q, requirement) }) {
+				if !slices.ContainsFunc(have[i].MatchExpressions,
+					func(q corev1.NodeSelectorRequirement) bool { return reflect.DeepEqual(q, requirement) }) {
 					t.Fatalf("seed %d: term %d lost %v", seed, i, requirement)
 				}
 			}
@@ -288,7 +301,8 @@ func TestMetadataOfOlderPods(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"subset": "a"}, lacks); diff != "" {
 		t.Errorf("labels: %s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{"cost": "low", v1beta1.AnnotationMatchedWorkloadSpread: spread.Annotation(ws, "a")}, annotations); diff != "" {
+	if diff := cmp.Diff(map[string]string{"cost": "low",
+		v1beta1.AnnotationMatchedWorkloadSpread: spread.Annotation(ws, "a")}, annotations); diff != "" {
 		t.Errorf("annotations: %s", diff)
 	}
 	maps.Copy(pod.Labels, lacks)
@@ -297,7 +311,8 @@ func TestMetadataOfOlderPods(t *testing.T) {
 		t.Errorf("a pod that has all lacks %v and %v: %v", lacks, annotations, err)
 	}
 	ws.Annotations = map[string]string{v1beta1.AnnotationIgnorePatchExistingPods: "true"}
-	if lacks, annotations, err = spread.Metadata(webPod(), ws, "a", selector); err != nil || len(lacks) > 0 || len(annotations) != 1 {
+	if lacks, annotations, err = spread.Metadata(webPod(), ws, "a", selector); err != nil || len(lacks) > 0 ||
+		len(annotations) != 1 {
 		t.Errorf("patches are not wanted, but it lacks %v and %v: %v", lacks, annotations, err)
 	}
 	ws.Annotations, ws.Spec.Subsets[0].Patch = nil, patch(`{"metadata":{"labels":{"app":"other"}}}`)

@@ -51,12 +51,14 @@ func TestNewTakesOverWhatTheTemplateSays(t *testing.T) {
 	template.Annotations = map[string]string{"note": "kept"}
 	template.Spec.StorageClassName = new("fast")
 	claim := s.New(&template, "aaaaa")
-	if claim.Labels["app"] != "web" || claim.Labels["tier"] != "disk" || claim.Labels[v1beta1.LabelInstanceID] != "aaaaa" || claim.Annotations["note"] != "kept" {
+	if claim.Labels["app"] != "web" || claim.Labels["tier"] != "disk" ||
+		claim.Labels[v1beta1.LabelInstanceID] != "aaaaa" || claim.Annotations["note"] != "kept" {
 		t.Errorf("labels %v, annotations %v", claim.Labels, claim.Annotations)
 	}
 	*claim.Spec.StorageClassName = "slow"
 	claim.Labels["tier"], claim.Annotations["note"] = "", ""
-	if *template.Spec.StorageClassName != "fast" || template.Labels["tier"] != "disk" || template.Annotations["note"] != "kept" || s.Labels["tier"] != "" {
+	if *template.Spec.StorageClassName != "fast" || template.Labels["tier"] != "disk" ||
+		template.Annotations["note"] != "kept" || s.Labels["tier"] != "" {
 		t.Error("the claim shares memory with its template")
 	}
 }
@@ -94,10 +96,12 @@ func TestForAnOldRevision(t *testing.T) {
 		}},
 	}}
 	s := newSet(claimTemplate("log", "1Gi"))
-	madeWith := volumes.Hash([]corev1.PersistentVolumeClaim{claimTemplate("data", "1Gi"), claimTemplate("log", "1Gi"), claimTemplate("tmp", "1Gi")})
+	madeWith := volumes.Hash([]corev1.PersistentVolumeClaim{claimTemplate("data", "1Gi"), claimTemplate("log", "1Gi"),
+		claimTemplate("tmp", "1Gi")})
 	young := newClaim(s, "data", "bbbbb", time.Minute)
 	young.Spec.StorageClassName = new("young")
-	claims := []*corev1.PersistentVolumeClaim{newClaim(s, "data", "aaaaa", time.Hour), young, newClaim(s, "data", "ccccc", time.Hour)}
+	claims := []*corev1.PersistentVolumeClaim{newClaim(s, "data", "aaaaa", time.Hour), young,
+		newClaim(s, "data", "ccccc", time.Hour)}
 
 	p := s.For(old, madeWith, claims)
 	if len(p.Templates) != 2 || !slices.Equal(p.Recovered, []string{"data"}) || !slices.Equal(p.Emptied, []string{"tmp"}) {
@@ -108,12 +112,14 @@ func TestForAnOldRevision(t *testing.T) {
 	for _, volume := range pod.Spec.Volumes {
 		switch {
 		case volume.Name == "tmp" && volume.EmptyDir == nil,
-			volume.Name == "data" && (volume.PersistentVolumeClaim == nil || volume.PersistentVolumeClaim.ClaimName != "data-web-ddddd"):
+			volume.Name == "data" && (volume.PersistentVolumeClaim == nil ||
+				volume.PersistentVolumeClaim.ClaimName != "data-web-ddddd"):
 			t.Errorf("volume %+v", volume)
 		}
 	}
 	made := p.Missing("ddddd", named())[1]
-	if made.Name != "data-web-ddddd" || *made.Spec.StorageClassName != "young" || made.Spec.VolumeName != "" || young.Spec.VolumeName == "" {
+	if made.Name != "data-web-ddddd" || *made.Spec.StorageClassName != "young" || made.Spec.VolumeName != "" ||
+		young.Spec.VolumeName == "" {
 		t.Errorf("made %+v", made)
 	}
 	if text := p.Message(); !strings.Contains(text, "mounts data") || !strings.Contains(text, "mounts tmp") {
@@ -123,7 +129,8 @@ func TestForAnOldRevision(t *testing.T) {
 		t.Error("the set's templates have grown")
 	}
 
-	for name, hash := range map[string]string{"the newest revision": volumes.Hash(s.Templates), "a revision that never had claims": ""} {
+	for name, hash := range map[string]string{"the newest revision": volumes.Hash(s.Templates),
+		"a revision that never had claims": ""} {
 		if p := s.For(old, hash, claims); len(p.Templates) != 1 || len(p.Emptied) > 0 || p.Message() != "" {
 			t.Errorf("%s gets %+v", name, p)
 		}
@@ -167,7 +174,9 @@ func TestChanged(t *testing.T) {
 				}
 				return
 			}
-			want := "volumeClaimTemplates changed (" + tt.want + "): 2 pods keep the claims they were made with; the templates are used for new pods; delete a pod to give it new claims"
+			want := "volumeClaimTemplates changed (" + tt.want +
+				"): 2 pods keep the claims they were made with; the templates are used for new pods; delete a pod to give it new " +
+				"claims"
 			if text != want {
 				t.Errorf("%q", text)
 			}
@@ -181,7 +190,8 @@ func TestChanged(t *testing.T) {
 	mixed[1].Spec.AccessModes = modes.Spec.AccessModes
 	mixed[1].Spec.Resources = resized.Templates[0].Spec.Resources
 	forth := resized.Changed([]*corev1.Pod{pods[0], pods[1]}, mixed)
-	if back := resized.Changed([]*corev1.Pod{pods[1], pods[0]}, mixed); forth.Pods != 2 || back.Message(false) != forth.Message(false) {
+	if back := resized.Changed([]*corev1.Pod{pods[1], pods[0]}, mixed); forth.Pods != 2 ||
+		back.Message(false) != forth.Message(false) {
 		t.Errorf("%+v and %+v", forth, back)
 	}
 	// A claim that somebody resized to the new size has what the template asks for.
@@ -190,7 +200,8 @@ func TestChanged(t *testing.T) {
 	if change := resized.Changed(pods[:1], []*corev1.PersistentVolumeClaim{grown}); change.Pods != 0 {
 		t.Errorf("%+v", change)
 	}
-	if text := resized.Changed(pods[:1], claims).Message(false); !strings.Contains(text, "1 pod keeps the claims it was made with") {
+	if text := resized.Changed(pods[:1], claims).Message(false); !strings.Contains(text,
+		"1 pod keeps the claims it was made with") {
 		t.Errorf("%q", text)
 	}
 }
@@ -200,10 +211,12 @@ func TestSource(t *testing.T) {
 	bare := ofPod(newClaim(s, "scratch", "aaaaa", 0), "aaaaa")
 	bare.Labels = nil // a generic ephemeral volume's claim has no instance id
 	both := newClaim(s, "data", "ddddd", 0)
-	both.OwnerReferences = append(both.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", UID: "pod-aaaaa"})
+	both.OwnerReferences = append(both.OwnerReferences,
+		metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", UID: "pod-aaaaa"})
 	other := newClaim(s, "data", "ccccc", 0)
 	other.OwnerReferences[0].UID = "other"
-	source, err := sourceOf(newClaim(s, "data", "aaaaa", 0), ofPod(newClaim(s, "log", "aaaaa", 0), "aaaaa"), bare, both, other,
+	source, err := sourceOf(newClaim(s, "data", "aaaaa", 0), ofPod(newClaim(s, "log", "aaaaa", 0), "aaaaa"), bare, both,
+		other,
 		ofPod(newClaim(s, "data", "eeeee", 0), "eeeee"), going(newClaim(s, "data", "fffff", 0)))
 	if err != nil {
 		t.Fatal(err)
@@ -214,10 +227,12 @@ func TestSource(t *testing.T) {
 		names = append(names, claim.Name)
 	}
 	slices.Sort(names)
-	if want := []string{"data-web-aaaaa", "data-web-ddddd", "data-web-fffff", "log-web-aaaaa"}; err != nil || !slices.Equal(names, want) {
+	if want := []string{"data-web-aaaaa", "data-web-ddddd", "data-web-fffff", "log-web-aaaaa"}; err != nil ||
+		!slices.Equal(names, want) {
 		t.Errorf("observed %v, %v", names, err)
 	}
-	if seen := source.Get(types.NamespacedName{Namespace: "shop", Name: "data-web-fffff"}); !seen.Present || !seen.Deleting || seen.ResourceVersion != "1" {
+	if seen := source.Get(types.NamespacedName{Namespace: "shop", Name: "data-web-fffff"}); !seen.Present ||
+		!seen.Deleting || seen.ResourceVersion != "1" {
 		t.Errorf("seen %+v", seen)
 	}
 	if seen := source.Get(types.NamespacedName{Namespace: "shop", Name: "x"}); seen.Present {

@@ -22,7 +22,8 @@ func TestFromIndexerFollowsItsIndexer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if claims, err := source.Observe("set", podset.Set{}); err != nil || len(claims) != 1 || !source.Taken("shop", "aaaaa") {
+		if claims, err := source.Observe("set", podset.Set{}); err != nil || len(claims) != 1 ||
+			!source.Taken("shop", "aaaaa") {
 			t.Fatalf("%d claims, %v", len(claims), err)
 		}
 		if err := indexer.Add(newClaim(s, "data", "bbbbb", 0)); err != nil {

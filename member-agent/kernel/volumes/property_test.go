@@ -34,7 +34,8 @@ func newWorld(r *rand.Rand) *world {
 			templates = append(templates, claimTemplate(name, "1Gi"))
 		}
 	}
-	w := &world{set: newSet(templates...), reuse: r.IntN(2) == 0, claims: map[string]*corev1.PersistentVolumeClaim{}, now: start.Add(time.Hour)}
+	w := &world{set: newSet(templates...), reuse: r.IntN(2) == 0, claims: map[string]*corev1.PersistentVolumeClaim{},
+		now: start.Add(time.Hour)}
 	mounting := newSet(claimTemplate("data", "1Gi"), claimTemplate("log", "1Gi"))
 	for i := range 8 {
 		id := fmt.Sprintf("id%03d", i)
@@ -161,7 +162,8 @@ func (w *world) check(t *testing.T, seed uint64, p volumes.Plan) {
 func TestIDsOverALife(t *testing.T) {
 	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 2))
-		w := &world{set: newSet(claimTemplate("data", "1Gi"), claimTemplate("log", "1Gi")), reuse: true, claims: map[string]*corev1.PersistentVolumeClaim{}, now: start.Add(time.Hour)}
+		w := &world{set: newSet(claimTemplate("data", "1Gi"), claimTemplate("log", "1Gi")), reuse: true,
+			claims: map[string]*corev1.PersistentVolumeClaim{}, now: start.Add(time.Hour)}
 		random := func() string { return fmt.Sprintf("r%04d", r.IntN(300)) }
 		for range 60 {
 			w.now = w.now.Add(time.Minute)
@@ -199,7 +201,9 @@ func (w *world) step(r *rand.Rand, t *testing.T, seed uint64, p volumes.Plan, ra
 	}
 	if r.IntN(3) == 0 {
 		for _, pod := range w.pods.Terminating {
-			maps.DeleteFunc(w.claims, func(_ string, c *corev1.PersistentVolumeClaim) bool { return c.OwnerReferences[0].UID == pod.UID })
+			maps.DeleteFunc(w.claims, func(_ string, c *corev1.PersistentVolumeClaim) bool {
+				return c.OwnerReferences[0].UID == pod.UID
+			})
 		}
 		w.pods.Terminating = nil
 	}
@@ -229,7 +233,8 @@ func (w *world) step(r *rand.Rand, t *testing.T, seed uint64, p volumes.Plan, ra
 	}
 	for _, pod := range w.pods.Active {
 		for _, volume := range pod.Spec.Volumes {
-			if claim := w.claims[volume.PersistentVolumeClaim.ClaimName]; claim == nil || !metav1.IsControlledBy(claim, w.set.Object) {
+			if claim := w.claims[volume.PersistentVolumeClaim.ClaimName]; claim == nil ||
+				!metav1.IsControlledBy(claim, w.set.Object) {
 				t.Fatalf("seed %d: pod %s lacks claim %s", seed, pod.Name, volume.PersistentVolumeClaim.ClaimName)
 			}
 		}

@@ -39,7 +39,8 @@ func Validate(set string, templates []corev1.PersistentVolumeClaim) *conditions.
 			)
 		case len(Name(t.Name, set, strings.Repeat("x", InstanceIDLength))) > validation.DNS1123SubdomainMaxLength:
 			return invalid(
-				"claims \"<claim template>-<name>-<instance id>\" of %s would have names of %d characters, and %d are allowed: shorten the name %q, or that of the claim template, %q",
+				"claims \"<claim template>-<name>-<instance id>\" of %s would have names of %d characters, and %d are allowed: "+
+					"shorten the name %q, or that of the claim template, %q",
 				at,
 				len(t.Name)+len(set)+InstanceIDLength+2,
 				validation.DNS1123SubdomainMaxLength,
@@ -76,7 +77,8 @@ func (c *Conflict) Error() string {
 		owner = refs[0].Kind + " " + refs[0].Name
 	}
 	return fmt.Sprintf(
-		"claim %s/%s belongs to %s and not to %s, and is left alone: delete it if nobody needs it, or rename the claim template",
+		"claim %s/%s belongs to %s and not to %s, and is left alone: delete it if nobody needs it, or rename the claim "+
+			"template",
 		c.Claim.Namespace,
 		c.Claim.Name,
 		owner,

@@ -50,13 +50,15 @@ func newClaim(s volumes.Set, template, id string, age time.Duration) *corev1.Per
 	claim := s.New(&t, id)
 	claim.UID, claim.ResourceVersion = types.UID(claim.Name), "1"
 	claim.CreationTimestamp = metav1.NewTime(start.Add(time.Hour - age))
-	claim.Spec.VolumeMode, claim.Spec.StorageClassName, claim.Spec.VolumeName = new(corev1.PersistentVolumeFilesystem), new("std"), "pv-"+claim.Name
+	claim.Spec.VolumeMode, claim.Spec.StorageClassName, claim.Spec.VolumeName = new(corev1.PersistentVolumeFilesystem),
+		new("std"), "pv-"+claim.Name
 	return claim
 }
 
 func newPod(s volumes.Set, id string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "shop", Name: "web-" + id, UID: types.UID("pod-" + id), Labels: map[string]string{v1beta1.LabelInstanceID: id},
+		Namespace: "shop", Name: "web-" + id, UID: types.UID("pod-" + id),
+		Labels: map[string]string{v1beta1.LabelInstanceID: id},
 	}}
 	s.For(&corev1.PodTemplateSpec{}, "", nil).Attach(pod, id)
 	return pod
@@ -64,7 +66,8 @@ func newPod(s volumes.Set, id string) *corev1.Pod {
 
 // ofPod makes the pod of this id the claim's only owner.
 func ofPod(claim *corev1.PersistentVolumeClaim, id string) *corev1.PersistentVolumeClaim {
-	claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "web-" + id, UID: types.UID("pod-" + id)}}
+	claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "web-" + id,
+		UID: types.UID("pod-" + id)}}
 	return claim
 }
 
@@ -118,7 +121,8 @@ func TestCompute(t *testing.T) {
 	log := func(id string) *corev1.PersistentVolumeClaim { return newClaim(data, "log", id, time.Hour) }
 	foreign := func(id string) *corev1.PersistentVolumeClaim {
 		c := log(id)
-		c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "db", Controller: new(true)}}
+		c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "db",
+			Controller: new(true)}}
 		return c
 	}
 	renamed := claim("aaaaa")
@@ -134,42 +138,71 @@ func TestCompute(t *testing.T) {
 	}{
 		{"nothing", volumes.Facts{Set: data}, ""},
 		{"live pods", volumes.Facts{Set: data, Claims: claims{claim("aaaaa")}, Pods: podset.Set{Active: pods{a}}}, ""},
-		{"live pods with reuse", volumes.Facts{Set: data, Reuse: true, Claims: claims{claim("aaaaa")}, Pods: podset.Set{Active: pods{a}}}, ""},
+		{"live pods with reuse", volumes.Facts{Set: data, Reuse: true, Claims: claims{claim("aaaaa")},
+			Pods: podset.Set{Active: pods{a}}}, ""},
 
-		{"no pod is left", volumes.Facts{Set: data, Claims: claims{claim("aaaaa"), claim("bbbbb")}, Pods: podset.Set{Active: pods{b}}}, "-data-web-aaaaa"},
-		{"no pod is left of a removed template", volumes.Facts{Set: newSet(), Claims: claims{claim("aaaaa")}}, "-data-web-aaaaa"},
+		{"no pod is left", volumes.Facts{Set: data, Claims: claims{claim("aaaaa"), claim("bbbbb")},
+			Pods: podset.Set{Active: pods{b}}}, "-data-web-aaaaa"},
+		{"no pod is left of a removed template", volumes.Facts{Set: newSet(), Claims: claims{claim("aaaaa")}},
+			"-data-web-aaaaa"},
 		{"no pod yet", volumes.Facts{Set: data, Claims: claims{newClaim(data, "data", "aaaaa", 10*time.Second)}}, ""},
 		{"being deleted already", volumes.Facts{Set: data, Claims: claims{going(claim("aaaaa"))}}, ""},
-		{"mounted by a pod without the label", volumes.Facts{Set: data, Claims: claims{claim("aaaaa")}, Pods: podset.Set{Active: pods{unlabelled}}}, ""},
+		{"mounted by a pod without the label", volumes.Facts{Set: data, Claims: claims{claim("aaaaa")},
+			Pods: podset.Set{Active: pods{unlabelled}}}, ""},
 		{"another name", volumes.Facts{Set: data, Claims: claims{renamed}}, ""},
 		{"no owner", volumes.Facts{Set: data, Claims: claims{unowned}}, ""},
 		{"another controller", volumes.Facts{Set: data, Claims: claims{foreign("aaaaa")}}, ""},
 
-		{"the pod terminates", volumes.Facts{Set: data, Claims: claims{claim("aaaaa")}, Pods: podset.Set{Terminating: pods{a}}}, "+data-web-aaaaa"},
-		{"the pod has ended", volumes.Facts{Set: data, Claims: claims{claim("aaaaa")}, Pods: podset.Set{Ended: pods{a}}}, "+data-web-aaaaa"},
-		{"it went with the pod", volumes.Facts{Set: data, Claims: claims{ofPod(claim("aaaaa"), "aaaaa")}, Pods: podset.Set{Terminating: pods{a}}}, ""},
-		{"one of two pods with the id is live", volumes.Facts{Set: data, Claims: claims{claim("aaaaa")}, Pods: podset.Set{Active: pods{a}, Terminating: pods{a}}}, ""},
+		{"the pod terminates", volumes.Facts{Set: data, Claims: claims{claim("aaaaa")},
+			Pods: podset.Set{Terminating: pods{a}}}, "+data-web-aaaaa"},
+		{"the pod has ended", volumes.Facts{Set: data, Claims: claims{claim("aaaaa")}, Pods: podset.Set{Ended: pods{a}}},
+			"+data-web-aaaaa"},
+		{"it went with the pod", volumes.Facts{Set: data, Claims: claims{ofPod(claim("aaaaa"), "aaaaa")},
+			Pods: podset.Set{Terminating: pods{a}}}, ""},
+		{"one of two pods with the id is live", volumes.Facts{Set: data, Claims: claims{claim("aaaaa")},
+			Pods: podset.Set{Active: pods{a}, Terminating: pods{a}}}, ""},
 
-		{"free for reuse", volumes.Facts{Set: data, Reuse: true, Claims: claims{claim("aaaaa")}, Pods: podset.Set{Active: pods{b}}}, "=aaaaa"},
-		{"the oldest first", volumes.Facts{Set: data, Reuse: true, Claims: claims{claim("aaaaa"), newClaim(data, "data", "bbbbb", 2*time.Hour), claim("ccccc")}}, "=bbbbb =aaaaa =ccccc"},
-		{"not while the old pod terminates", volumes.Facts{Set: data, Reuse: true, Claims: claims{claim("aaaaa")}, Pods: podset.Set{Terminating: pods{a}}}, ""},
-		{"not while the old pod has ended", volumes.Facts{Set: data, Reuse: true, Claims: claims{claim("aaaaa")}, Pods: podset.Set{Ended: pods{a}}}, ""},
-		{"not while a claim is being deleted", volumes.Facts{Set: data, Reuse: true, Claims: claims{going(claim("aaaaa")), log("aaaaa")}}, ""},
-		{"not while a pod mounts it", volumes.Facts{Set: data, Reuse: true, Claims: claims{claim("aaaaa")}, Pods: podset.Set{Terminating: pods{unlabelled}}}, ""},
-		{"not while the pod of another instance owns it", volumes.Facts{Set: data, Reuse: true, Claims: claims{ofPod(claim("aaaaa"), "bbbbb")}, Pods: podset.Set{Active: pods{b}}}, ""},
+		{"free for reuse", volumes.Facts{Set: data, Reuse: true, Claims: claims{claim("aaaaa")},
+			Pods: podset.Set{Active: pods{b}}}, "=aaaaa"},
+		{"the oldest first", volumes.Facts{Set: data, Reuse: true,
+			Claims: claims{claim("aaaaa"), newClaim(data, "data", "bbbbb", 2*time.Hour), claim("ccccc")}},
+			"=bbbbb =aaaaa =ccccc"},
+		{"not while the old pod terminates", volumes.Facts{Set: data, Reuse: true, Claims: claims{claim("aaaaa")},
+			Pods: podset.Set{Terminating: pods{a}}}, ""},
+		{"not while the old pod has ended", volumes.Facts{Set: data, Reuse: true, Claims: claims{claim("aaaaa")},
+			Pods: podset.Set{Ended: pods{a}}}, ""},
+		{"not while a claim is being deleted", volumes.Facts{Set: data, Reuse: true,
+			Claims: claims{going(claim("aaaaa")), log("aaaaa")}}, ""},
+		{"not while a pod mounts it", volumes.Facts{Set: data, Reuse: true, Claims: claims{claim("aaaaa")},
+			Pods: podset.Set{Terminating: pods{unlabelled}}}, ""},
+		{"not while the pod of another instance owns it",
+			volumes.Facts{Set: data, Reuse: true, Claims: claims{ofPod(claim("aaaaa"), "bbbbb")},
+				Pods: podset.Set{Active: pods{b}}}, ""},
 		{"what it lacks is made", volumes.Facts{Set: two, Reuse: true, Claims: claims{claim("aaaaa")}}, "=aaaaa"},
 		{"no template is left", volumes.Facts{Set: newSet(), Reuse: true, Claims: claims{claim("aaaaa")}}, ""},
-		{"what it lacks is another's", volumes.Facts{Set: two, Reuse: true, Claims: claims{claim("aaaaa"), claim("bbbbb")}, Named: named(foreign("aaaaa"))}, "=bbbbb !log-web-aaaaa"},
-		{"what it lacks is still going", volumes.Facts{Set: two, Reuse: true, Claims: claims{claim("aaaaa")}, Named: named(ofPod(log("aaaaa"), "aaaaa"))}, ""},
+		{"what it lacks is another's", volumes.Facts{Set: two, Reuse: true, Claims: claims{claim("aaaaa"), claim("bbbbb")},
+			Named: named(foreign("aaaaa"))}, "=bbbbb !log-web-aaaaa"},
+		{"what it lacks is still going", volumes.Facts{Set: two, Reuse: true, Claims: claims{claim("aaaaa")},
+			Named: named(ofPod(log("aaaaa"), "aaaaa"))}, ""},
 
-		{"removed by the controller", volumes.Facts{Set: data, Claims: claims{claim("aaaaa")}, Pods: podset.Set{Active: pods{a}}, Leaving: pods{a}}, "+data-web-aaaaa"},
-		{"removed by the controller with reuse", volumes.Facts{Set: two, Reuse: true, Claims: claims{claim("aaaaa"), log("aaaaa"), claim("bbbbb")}, Pods: podset.Set{Active: pods{a, b}}, Leaving: pods{a}}, "+data-web-aaaaa +log-web-aaaaa"},
-		{"an ended pod that is removed leaves its claims", volumes.Facts{Set: data, Reuse: true, Claims: claims{claim("aaaaa")}, Pods: podset.Set{Ended: pods{a}}, Leaving: pods{a}}, ""},
-		{"an ended pod that was chosen does not", volumes.Facts{Set: data, Reuse: true, Claims: claims{claim("aaaaa")}, Pods: podset.Set{Ended: pods{chosen}}, Leaving: pods{chosen}}, "+data-web-aaaaa"},
+		{"removed by the controller", volumes.Facts{Set: data, Claims: claims{claim("aaaaa")},
+			Pods: podset.Set{Active: pods{a}}, Leaving: pods{a}}, "+data-web-aaaaa"},
+		{"removed by the controller with reuse", volumes.Facts{Set: two, Reuse: true,
+			Claims: claims{claim("aaaaa"), log("aaaaa"), claim("bbbbb")}, Pods: podset.Set{Active: pods{a, b}},
+			Leaving: pods{a}}, "+data-web-aaaaa +log-web-aaaaa"},
+		{"an ended pod that is removed leaves its claims",
+			volumes.Facts{Set: data, Reuse: true, Claims: claims{claim("aaaaa")}, Pods: podset.Set{Ended: pods{a}},
+				Leaving: pods{a}}, ""},
+		{"an ended pod that was chosen does not", volumes.Facts{Set: data, Reuse: true, Claims: claims{claim("aaaaa")},
+			Pods: podset.Set{Ended: pods{chosen}}, Leaving: pods{chosen}}, "+data-web-aaaaa"},
 
-		{"reuse was turned on", volumes.Facts{Set: data, Reuse: true, Claims: claims{ofPod(claim("aaaaa"), "aaaaa"), ofPod(claim("bbbbb"), "bbbbb")}, Pods: podset.Set{Active: pods{a}, Ended: pods{b}}}, "^data-web-aaaaa ^data-web-bbbbb"},
-		{"reuse was turned on too late", volumes.Facts{Set: data, Reuse: true, Claims: claims{ofPod(claim("aaaaa"), "aaaaa")}, Pods: podset.Set{Terminating: pods{a}}}, ""},
-		{"what stays without reuse need not come back", volumes.Facts{Set: data, Claims: claims{ofPod(claim("aaaaa"), "aaaaa")}, Pods: podset.Set{Active: pods{a}}}, ""},
+		{"reuse was turned on", volumes.Facts{Set: data, Reuse: true,
+			Claims: claims{ofPod(claim("aaaaa"), "aaaaa"), ofPod(claim("bbbbb"), "bbbbb")},
+			Pods:   podset.Set{Active: pods{a}, Ended: pods{b}}}, "^data-web-aaaaa ^data-web-bbbbb"},
+		{"reuse was turned on too late", volumes.Facts{Set: data, Reuse: true, Claims: claims{ofPod(claim("aaaaa"), "aaaaa")},
+			Pods: podset.Set{Terminating: pods{a}}}, ""},
+		{"what stays without reuse need not come back", volumes.Facts{Set: data,
+			Claims: claims{ofPod(claim("aaaaa"), "aaaaa")}, Pods: podset.Set{Active: pods{a}}}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -204,7 +237,8 @@ func TestTransfersKeepOtherOwners(t *testing.T) {
 
 func TestAClaimWithoutItsPodIsLookedAtAgain(t *testing.T) {
 	s := newSet(claimTemplate("data", "1Gi"))
-	f := volumes.Facts{Set: s, Claims: []*corev1.PersistentVolumeClaim{newClaim(s, "data", "aaaaa", 10*time.Second), newClaim(s, "data", "bbbbb", 20*time.Second)}, Now: start.Add(time.Hour)}
+	f := volumes.Facts{Set: s, Claims: []*corev1.PersistentVolumeClaim{newClaim(s, "data", "aaaaa", 10*time.Second),
+		newClaim(s, "data", "bbbbb", 20*time.Second)}, Now: start.Add(time.Hour)}
 	plan := volumes.Compute(f)
 	if plan.Wake <= 0 || len(plan.Delete) > 0 {
 		t.Fatalf("plan %+v", plan)
@@ -238,12 +272,16 @@ func TestValidate(t *testing.T) {
 		{"none", "web", nil, ""},
 		{"two", "web", []corev1.PersistentVolumeClaim{claimTemplate("data", "1Gi"), claimTemplate("log", "1Gi")}, ""},
 		{"a name as long as may be", long, []corev1.PersistentVolumeClaim{claimTemplate("dataaa", "1Gi")}, ""},
-		{"a name too long", long, []corev1.PersistentVolumeClaim{claimTemplate("dataaaa", "1Gi")}, "254 characters, and 253 are allowed"},
+		{"a name too long", long, []corev1.PersistentVolumeClaim{claimTemplate("dataaaa", "1Gi")},
+			"254 characters, and 253 are allowed"},
 		{"no name", "web", []corev1.PersistentVolumeClaim{claimTemplate("", "1Gi")}, "volumeClaimTemplates[0] has no name"},
-		{"a name twice", "web", []corev1.PersistentVolumeClaim{claimTemplate("data", "1Gi"), claimTemplate("data", "2Gi")}, `volumeClaimTemplates[1] is named "data" like one before`},
-		{"no name of a volume", "web", []corev1.PersistentVolumeClaim{claimTemplate("da.ta", "1Gi")}, "cannot be the name of a volume"},
+		{"a name twice", "web", []corev1.PersistentVolumeClaim{claimTemplate("data", "1Gi"), claimTemplate("data", "2Gi")},
+			`volumeClaimTemplates[1] is named "data" like one before`},
+		{"no name of a volume", "web", []corev1.PersistentVolumeClaim{claimTemplate("da.ta", "1Gi")},
+			"cannot be the name of a volume"},
 		{"no size", "web", []corev1.PersistentVolumeClaim{claimTemplate("data", "0")}, "asks for no storage"},
-		{"no access mode", "web", []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}, "has no access mode"},
+		{"no access mode", "web", []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}},
+			"has no access mode"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -251,7 +289,8 @@ func TestValidate(t *testing.T) {
 			switch {
 			case tt.want == "" && cause != nil:
 				t.Errorf("refused: %s", cause.Message)
-			case tt.want != "" && (cause == nil || cause.Reason != volumes.ReasonInvalid || !strings.Contains(cause.Message, tt.want)):
+			case tt.want != "" && (cause == nil || cause.Reason != volumes.ReasonInvalid ||
+				!strings.Contains(cause.Message, tt.want)):
 				t.Errorf("cause %+v, want %q", cause, tt.want)
 			}
 		})
@@ -262,7 +301,8 @@ func TestConflict(t *testing.T) {
 	s := newSet()
 	claim := newClaim(s, "data", "aaaaa", 0)
 	claim.OwnerReferences[0] = metav1.OwnerReference{Kind: "StatefulSet", Name: "db", Controller: new(true)}
-	want := "claim shop/data-web-aaaaa belongs to StatefulSet db and not to CloneSet web, and is left alone: delete it if nobody needs it, or rename the claim template"
+	want := "claim shop/data-web-aaaaa belongs to StatefulSet db and not to CloneSet web, and is left alone: delete it " +
+		"if nobody needs it, or rename the claim template"
 	if got := (&volumes.Conflict{Claim: claim, Set: "CloneSet web"}).Error(); got != want {
 		t.Errorf("%q", got)
 	}
@@ -306,7 +346,8 @@ func recording(t *testing.T) (*v1beta1.CloneSet, podset.Set, []*corev1.Persisten
 
 func TestTakeOver(t *testing.T) {
 	cs, pods, claims := recording(t)
-	s := volumes.Set{Object: cs, Kind: v1beta1.CloneSetKind, Labels: cs.Spec.Selector.MatchLabels, Templates: cs.Spec.VolumeClaimTemplates}
+	s := volumes.Set{Object: cs, Kind: v1beta1.CloneSetKind, Labels: cs.Spec.Selector.MatchLabels,
+		Templates: cs.Spec.VolumeClaimTemplates}
 	if got := volumes.Hash(s.Templates); got != "3636919212" {
 		t.Errorf("hash %s", got)
 	}
@@ -319,7 +360,8 @@ func TestTakeOver(t *testing.T) {
 		t.Fatalf("observed %d claims, %v", len(observed), err)
 	}
 	for _, reuse := range []bool{true, false} {
-		f := volumes.Facts{Set: s, Reuse: reuse, Claims: observed, Pods: pods, Named: source.Named(cs.Namespace), Now: claims[0].CreationTimestamp.Add(time.Hour)}
+		f := volumes.Facts{Set: s, Reuse: reuse, Claims: observed, Pods: pods, Named: source.Named(cs.Namespace),
+			Now: claims[0].CreationTimestamp.Add(time.Hour)}
 		if got := describe(volumes.Compute(f)); got != "" {
 			t.Errorf("reuse %v: the plan is %s", reuse, got)
 		}
@@ -334,7 +376,8 @@ func TestTakeOver(t *testing.T) {
 		// What the API server adds.
 		built.Spec.VolumeMode = new(corev1.PersistentVolumeFilesystem)
 		have := corev1.PersistentVolumeClaim{Spec: published.Spec, ObjectMeta: metav1.ObjectMeta{
-			Namespace: published.Namespace, Name: published.Name, Labels: published.Labels, OwnerReferences: published.OwnerReferences,
+			Namespace: published.Namespace, Name: published.Name, Labels: published.Labels,
+			OwnerReferences: published.OwnerReferences,
 		}}
 		if !equality.Semantic.DeepEqual(*built, have) {
 			t.Errorf("claim %d is\n%+v, published is\n%+v", i, *built, have)
@@ -379,7 +422,8 @@ func TestALostClaimIsMadeAgain(t *testing.T) {
 	waits, runs, leaves := newPod(data, "aaaaa"), newPod(data, "bbbbb"), newPod(data, "ccccc")
 	runs.Status.Phase = corev1.PodRunning
 	facts := volumes.Facts{
-		Set: data, Pods: podset.Set{Active: []*corev1.Pod{waits, runs, leaves}}, Leaving: []*corev1.Pod{leaves}, Named: named(),
+		Set: data, Pods: podset.Set{Active: []*corev1.Pod{waits, runs, leaves}}, Leaving: []*corev1.Pod{leaves},
+		Named: named(),
 	}
 	got := volumes.Compute(facts).Make
 	if len(got) != 1 || got[0].Name != "data-web-aaaaa" || metav1.GetControllerOf(got[0]) == nil {
@@ -410,7 +454,8 @@ func TestOrdinalsAreIdentities(t *testing.T) {
 	if claim.Name != "data-web-12" || len(claim.OwnerReferences) > 0 || claim.Labels[v1beta1.LabelInstanceID] != "" {
 		t.Errorf("claim %+v", claim.ObjectMeta)
 	}
-	for name, want := range map[string]string{"data-web-12": "12", "web-0": "0", "web-a": "", "web": "", "other-3": "", "xweb-3": ""} {
+	for name, want := range map[string]string{"data-web-12": "12", "web-0": "0", "web-a": "", "web": "", "other-3": "",
+		"xweb-3": ""} {
 		if got := s.ID(&metav1.ObjectMeta{Name: name}); got != want {
 			t.Errorf("%s has the id %q, want %q", name, got, want)
 		}

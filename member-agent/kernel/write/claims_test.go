@@ -25,21 +25,25 @@ import (
 var claimKey = types.NamespacedName{Namespace: "shop", Name: "data-web-abcde"}
 
 func controlledBy(kind, name string, uid types.UID) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: "apps.kruise.io/v1beta1", Kind: kind, Name: name, UID: uid, Controller: new(true)}
+	return metav1.OwnerReference{APIVersion: "apps.kruise.io/v1beta1", Kind: kind, Name: name, UID: uid,
+		Controller: new(true)}
 }
 
 func claimOf(owners ...metav1.OwnerReference) *corev1.PersistentVolumeClaim {
-	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: claimKey.Namespace, Name: claimKey.Name, OwnerReferences: owners}}
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: claimKey.Namespace, Name: claimKey.Name,
+		OwnerReferences: owners}}
 }
 
 // claimWriter returns a writer over an API server that has these claims, and the claims as they are there.
-func claimWriter(t *testing.T, intercept interceptor.Funcs, claims ...*corev1.PersistentVolumeClaim) (*write.Writer, *corev1.PersistentVolumeClaim) {
+func claimWriter(t *testing.T, intercept interceptor.Funcs, claims ...*corev1.PersistentVolumeClaim) (*write.Writer,
+	*corev1.PersistentVolumeClaim) {
 	t.Helper()
 	builder := fake.NewClientBuilder().WithInterceptorFuncs(intercept)
 	for _, claim := range claims {
 		builder.WithObjects(claim)
 	}
-	w := &write.Writer{Client: builder.Build(), Claims: freshness.NewStore(clocktesting.NewFakePassiveClock(time.Unix(0, 0)))}
+	w := &write.Writer{Client: builder.Build(), Claims: freshness.NewStore(clocktesting.NewFakePassiveClock(time.Unix(0,
+		0)))}
 	have := &corev1.PersistentVolumeClaim{}
 	if len(claims) > 0 {
 		if err := w.Client.Get(t.Context(), claimKey, have); err != nil {
@@ -58,9 +62,13 @@ func waits(w *write.Writer, seen freshness.Seen) bool {
 func TestCreateClaim(t *testing.T) {
 	ours, theirs := controlledBy("CloneSet", "web", "u"), controlledBy("StatefulSet", "db", "v")
 	leaving := claimOf(ours)
-	leaving.DeletionTimestamp, leaving.Finalizers = new(metav1.NewTime(time.Unix(1, 0))), []string{"kubernetes.io/pvc-protection"}
+	leaving.DeletionTimestamp, leaving.Finalizers = new(metav1.NewTime(time.Unix(1, 0))),
+		[]string{"kubernetes.io/pvc-protection"}
 	refused := func(err error) interceptor.Funcs {
-		return interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return err }}
+		return interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object,
+			...client.CreateOption) error {
+			return err
+		}}
 	}
 	resource := schema.GroupResource{Resource: "persistentvolumeclaims"}
 	tests := []struct {
@@ -74,8 +82,10 @@ func TestCreateClaim(t *testing.T) {
 		{name: "another's exists", have: []*corev1.PersistentVolumeClaim{claimOf(theirs)}, fails: true, conflict: true},
 		{name: "nobody's exists", have: []*corev1.PersistentVolumeClaim{claimOf()}, fails: true, conflict: true},
 		{name: "ours is being deleted", have: []*corev1.PersistentVolumeClaim{leaving}, fails: true},
-		{name: "one exists that the cache lacks", intercept: refused(apierrors.NewAlreadyExists(resource, claimKey.Name)), fails: true, waits: true},
-		{name: "a quota refuses", intercept: refused(apierrors.NewForbidden(resource, claimKey.Name, errors.New("quota"))), fails: true},
+		{name: "one exists that the cache lacks", intercept: refused(apierrors.NewAlreadyExists(resource, claimKey.Name)),
+			fails: true, waits: true},
+		{name: "a quota refuses", intercept: refused(apierrors.NewForbidden(resource, claimKey.Name, errors.New("quota"))),
+			fails: true},
 		{name: "the answer is lost", intercept: refused(errors.New("connection reset")), fails: true, waits: true},
 	}
 	for _, tt := range tests {
@@ -91,7 +101,8 @@ func TestCreateClaim(t *testing.T) {
 			}
 			if len(tt.have) > 0 {
 				after := &corev1.PersistentVolumeClaim{}
-				if err := w.Client.Get(t.Context(), claimKey, after); err != nil || after.ResourceVersion != before.ResourceVersion {
+				if err := w.Client.Get(t.Context(), claimKey, after); err != nil ||
+					after.ResourceVersion != before.ResourceVersion {
 					t.Errorf("the claim was touched: %v, %v", after, err)
 				}
 			}
@@ -102,7 +113,8 @@ func TestCreateClaim(t *testing.T) {
 func TestDeleteClaim(t *testing.T) {
 	seen := freshness.Seen{Present: true, ResourceVersion: "999"}
 	var asked *client.DeleteOptions
-	w, have := claimWriter(t, interceptor.Funcs{Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+	w, have := claimWriter(t, interceptor.Funcs{Delete: func(ctx context.Context, c client.WithWatch, obj client.Object,
+		opts ...client.DeleteOption) error {
 		asked = (&client.DeleteOptions{}).ApplyOptions(opts)
 		return c.Delete(ctx, obj, opts...)
 	}}, claimOf())
@@ -115,8 +127,12 @@ func TestDeleteClaim(t *testing.T) {
 	if err := w.DeleteClaim(t.Context(), "u", have); err != nil {
 		t.Errorf("one that is gone: %v", err)
 	}
-	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "persistentvolumeclaims"}, claimKey.Name, errors.New("changed"))
-	w, have = claimWriter(t, interceptor.Funcs{Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return conflict }}, claimOf())
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "persistentvolumeclaims"}, claimKey.Name,
+		errors.New("changed"))
+	w, have = claimWriter(t, interceptor.Funcs{Delete: func(context.Context, client.WithWatch, client.Object,
+		...client.DeleteOption) error {
+		return conflict
+	}}, claimOf())
 	if err := w.DeleteClaim(t.Context(), "u", have); !apierrors.IsConflict(err) || waits(w, seen) {
 		t.Errorf("one that has changed: %v", err)
 	}
@@ -129,10 +145,12 @@ func TestOwnClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := &corev1.PersistentVolumeClaim{}
-	if err := w.Client.Get(t.Context(), claimKey, after); err != nil || len(after.OwnerReferences) != 1 || after.OwnerReferences[0] != pod {
+	if err := w.Client.Get(t.Context(), claimKey, after); err != nil || len(after.OwnerReferences) != 1 ||
+		after.OwnerReferences[0] != pod {
 		t.Errorf("owners %v, %v", after.OwnerReferences, err)
 	}
-	if !waits(w, freshness.Seen{Present: true, ResourceVersion: have.ResourceVersion}) || len(have.OwnerReferences) != 1 || have.OwnerReferences[0].UID != "u" {
+	if !waits(w, freshness.Seen{Present: true, ResourceVersion: have.ResourceVersion}) || len(have.OwnerReferences) != 1 ||
+		have.OwnerReferences[0].UID != "u" {
 		t.Error("the write is not waited for, or the cache's own claim has changed")
 	}
 	if err := w.OwnClaim(t.Context(), "u", have, nil); !apierrors.IsConflict(err) {

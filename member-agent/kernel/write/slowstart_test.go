@@ -83,13 +83,15 @@ func TestSlowStartStopsAtTheFirstFailure(t *testing.T) {
 
 func TestSlowStartEndsWhenAsked(t *testing.T) {
 	calls := 0
-	done, err := write.SlowStart(t.Context(), write.Steps{N: 500, Limit: 1, Stop: func() bool { return calls >= 5 }}, func(int) error { calls++; return nil })
+	done, err := write.SlowStart(t.Context(), write.Steps{N: 500, Limit: 1, Stop: func() bool { return calls >= 5 }},
+		func(int) error { calls++; return nil })
 	if done != 5 || err != nil {
 		t.Errorf("stopped after %d, %v", done, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if done, err := write.SlowStart(ctx, write.Steps{N: 5, Limit: 4}, func(int) error { return nil }); done != 0 || err == nil {
+	if done, err := write.SlowStart(ctx, write.Steps{N: 5, Limit: 4}, func(int) error { return nil }); done != 0 ||
+		err == nil {
 		t.Errorf("%d done in an ended context, %v", done, err)
 	}
 }

@@ -52,7 +52,8 @@ func TestReleasePod(t *testing.T) {
 		return metav1.OwnerReference{APIVersion: "v1", Kind: "X", Name: uid, UID: types.UID(uid), Controller: &controller}
 	}
 	pod := func(name string, refs ...metav1.OwnerReference) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-" + name), OwnerReferences: refs}}
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-" + name),
+			OwnerReferences: refs}}
 	}
 	for _, tt := range []struct {
 		name string

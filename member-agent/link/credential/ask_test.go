@@ -26,9 +26,12 @@ func TestRefusedToken(t *testing.T) {
 		answer *apierrors.StatusError
 		says   []string
 	}{
-		"used or revoked":       {apierrors.NewUnauthorized("Unauthorized"), []string{"was revoked, or is used", "flotilla join east again"}},
-		"for another name":      {apierrors.NewForbidden(schema.GroupResource{}, "flotilla-join-east", nil), []string{"is not for the name east", "flotilla join east again"}},
-		"the hub is in trouble": {apierrors.NewInternalError(http.ErrAbortHandler), []string{"read the request flotilla-join-east on the hub: "}},
+		"used or revoked": {apierrors.NewUnauthorized("Unauthorized"),
+			[]string{"was revoked, or is used", "flotilla join east again"}},
+		"for another name": {apierrors.NewForbidden(schema.GroupResource{}, "flotilla-join-east", nil),
+			[]string{"is not for the name east", "flotilla join east again"}},
+		"the hub is in trouble": {apierrors.NewInternalError(http.ErrAbortHandler),
+			[]string{"read the request flotilla-join-east on the hub: "}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -51,7 +54,8 @@ func TestRefusedToken(t *testing.T) {
 				secret.Data[key] = []byte(value)
 			}
 			m := New(Config{
-				Member: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(secret).Build(), Namespace: topology.SystemNamespace, JoinSecret: topology.JoinSecret,
+				Member:    fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(secret).Build(),
+				Namespace: topology.SystemNamespace, JoinSecret: topology.JoinSecret,
 				Clock: clocktesting.NewFakeClock(now), Log: logr.Discard(),
 			})
 			_, err := m.look(t.Context())

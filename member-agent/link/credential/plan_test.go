@@ -34,14 +34,17 @@ func TestPlan(t *testing.T) {
 	}{
 		{"nothing is there", join, nil, step{ask: token}, ""},
 		{"the token is spent before anybody accepted", spent, nil, step{}, "flotilla join east again"},
-		{"a new certificate", join, lives(0, 30*day), step{use: true, due: now.Add(time.Duration(0.70 * float64(30*day)))}, ""},
+		{"a new certificate", join, lives(0, 30*day), step{use: true, due: now.Add(time.Duration(0.70 * float64(30*day)))},
+			""},
 		{"one in its last third", join, lives(21*day, 9*day), step{use: true, ask: itself}, ""},
 		{"one in its last third, after the token", spent, lives(25*day, 5*day), step{use: true, ask: itself}, ""},
 		{"one in its last second, after an outage", spent, lives(30*day, time.Second), step{use: true, ask: itself}, ""},
 		{"one that ran out, with a new token", join, lives(31*day, -day), step{ask: token}, ""},
 		{"one that ran out", spent, lives(31*day, -day), step{use: true}, "expired at"},
-		{"one of an earlier MemberCluster, with a new token", join, &certificate{user: "flotilla:member:east:old", from: now, until: now.Add(day)}, step{ask: token}, ""},
-		{"one of an earlier MemberCluster", spent, &certificate{user: "flotilla:member:east:old", from: now, until: now.Add(day)}, step{}, "joined as " + user},
+		{"one of an earlier MemberCluster, with a new token", join,
+			&certificate{user: "flotilla:member:east:old", from: now, until: now.Add(day)}, step{ask: token}, ""},
+		{"one of an earlier MemberCluster", spent, &certificate{user: "flotilla:member:east:old", from: now,
+			until: now.Add(day)}, step{}, "joined as " + user},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := plan(now, tc.join, tc.have, 0.5)
@@ -76,7 +79,8 @@ func TestRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := request.Subject.String(); got != "CN=flotilla:member:east:u,O=flotilla:members" || len(request.Extensions) > 0 {
+	if got := request.Subject.String(); got != "CN=flotilla:member:east:u,O=flotilla:members" ||
+		len(request.Extensions) > 0 {
 		t.Errorf("subject %s, extensions %v", got, request.Extensions)
 	}
 	fingerprint, err := Fingerprint(key)
@@ -87,7 +91,9 @@ func TestRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !sameRequest(data, key, topology.MemberUser("east", "u")) || sameRequest(data, other, topology.MemberUser("east", "u")) || sameRequest(data, key, "x") || sameRequest(nil, key, "x") {
+	if !sameRequest(data, key, topology.MemberUser("east", "u")) ||
+		sameRequest(data, other, topology.MemberUser("east", "u")) || sameRequest(data, key, "x") ||
+		sameRequest(nil, key, "x") {
 		t.Error("a request is taken for another one")
 	}
 }
@@ -97,7 +103,8 @@ func TestOutcome(t *testing.T) {
 	is := func(kind certificatesv1.RequestConditionType) certificatesv1.CertificateSigningRequestCondition {
 		return certificatesv1.CertificateSigningRequestCondition{Type: kind, Status: corev1.ConditionTrue}
 	}
-	approved, denied, failed := is(certificatesv1.CertificateApproved), is(certificatesv1.CertificateDenied), is(certificatesv1.CertificateFailed)
+	approved, denied, failed := is(certificatesv1.CertificateApproved), is(certificatesv1.CertificateDenied),
+		is(certificatesv1.CertificateFailed)
 	for name, tc := range map[string]struct {
 		conditions []certificatesv1.CertificateSigningRequestCondition
 		refused    certificatesv1.RequestConditionType
@@ -124,7 +131,8 @@ func TestOutcome(t *testing.T) {
 func TestCheckServer(t *testing.T) {
 	for server, good := range map[string]bool{
 		"https://hub.example.org:6443": true, "https://10.0.0.1": true, "https://[::1]:6443/path": true,
-		"": false, "hub.example.org:6443": false, "hub.example.org": false, "http://hub.example.org": false, "https://": false, "https://:6443": false, "https://a b": false,
+		"": false, "hub.example.org:6443": false, "hub.example.org": false, "http://hub.example.org": false,
+		"https://": false, "https://:6443": false, "https://a b": false,
 	} {
 		if err := CheckServer(server); (err == nil) != good {
 			t.Errorf("%q: %v", server, err)

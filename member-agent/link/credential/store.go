@@ -46,10 +46,12 @@ func ReadJoin(ctx context.Context, member client.Reader, namespace, name string)
 		return nil, fmt.Errorf("read Secret %s/%s, which flotilla join writes: %w", namespace, name, err)
 	}
 	j := &Join{
-		Name: string(secret.Data[topology.JoinName]), UID: types.UID(secret.Data[topology.JoinUID]), Server: string(secret.Data[topology.JoinServer]),
-		CA: string(secret.Data[topology.JoinCA]), Token: string(secret.Data[topology.JoinToken]),
+		Name: string(secret.Data[topology.JoinName]), UID: types.UID(secret.Data[topology.JoinUID]),
+		Server: string(secret.Data[topology.JoinServer]),
+		CA:     string(secret.Data[topology.JoinCA]), Token: string(secret.Data[topology.JoinToken]),
 	}
-	for key, value := range map[string]string{topology.JoinName: j.Name, topology.JoinUID: string(j.UID), topology.JoinServer: j.Server} {
+	for key, value := range map[string]string{topology.JoinName: j.Name, topology.JoinUID: string(j.UID),
+		topology.JoinServer: j.Server} {
 		if value == "" {
 			return nil, fmt.Errorf("the Secret %s/%s lacks %s: run flotilla join again", namespace, name, key)
 		}

@@ -39,15 +39,18 @@ func TestOpenToken(t *testing.T) {
 		says              string
 	}{
 		{"as it has to be", topology.MemberUser("east", "u"), jwtOf(topology.MemberAccount("east")), ""},
-		{"of another member's ServiceAccount", topology.MemberUser("east", "u"), jwtOf(topology.MemberAccount("west")), "not of"},
+		{"of another member's ServiceAccount", topology.MemberUser("east", "u"), jwtOf(topology.MemberAccount("west")),
+			"not of"},
 		{"the one for joining", topology.MemberUser("east", "u"), jwtOf(topology.JoinUser("east")), "not of"},
 		{"of nobody", topology.MemberUser("east", "u"), jwtOf(""), "not of"},
 		{"no JWT", topology.MemberUser("east", "u"), "token", "no JWT"},
 		{"a JWT without claims", topology.MemberUser("east", "u"), "a.%.c", "claims"},
-		{"for an earlier member of that name", topology.MemberUser("east", "old"), jwtOf(topology.MemberAccount("east")), "open the sealed token"},
+		{"for an earlier member of that name", topology.MemberUser("east", "old"), jwtOf(topology.MemberAccount("east")),
+			"open the sealed token"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			sealed, err := (&topology.MemberToken{User: tc.user, Token: tc.token, From: metav1.NewTime(from), Until: metav1.NewTime(from.Add(time.Hour))}).Seal("request", &private.PublicKey)
+			sealed, err := (&topology.MemberToken{User: tc.user, Token: tc.token, From: metav1.NewTime(from),
+				Until: metav1.NewTime(from.Add(time.Hour))}).Seal("request", &private.PublicKey)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,7 +61,8 @@ func TestOpenToken(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || have.token != tc.token || have.user != tc.user || !have.from.Equal(from) || !have.until.Equal(from.Add(time.Hour)) || have.kind() != "token" {
+			if err != nil || have.token != tc.token || have.user != tc.user || !have.from.Equal(from) ||
+				!have.until.Equal(from.Add(time.Hour)) || have.kind() != "token" {
 				t.Fatalf("%+v, %v", have, err)
 			}
 			// It is read again by the next process.
@@ -77,7 +81,10 @@ func TestOpenToken(t *testing.T) {
 // a certificate takes the place of a token.
 func TestTransportShowsTokens(t *testing.T) {
 	shown := make(chan string, 1)
-	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { shown <- r.Header.Get("Authorization") }))
+	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter,
+		r *http.Request) {
+		shown <- r.Header.Get("Authorization")
+	}))
 	defer server.Close()
 	ca := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 	transport := NewTransport()

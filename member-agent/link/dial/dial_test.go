@@ -35,8 +35,10 @@ func TestWatchful(t *testing.T) {
 		calls              int
 		answered           bool
 	}{
-		{"a watch is begun again until somebody answers the dial", http.MethodGet, "/api/v1/pods?watch=true", []error{refused, refused}, 3, true},
-		{"a watch on a connection that broke is the caller's", http.MethodGet, "/api/v1/pods?watch=1", []error{broken}, 1, false},
+		{"a watch is begun again until somebody answers the dial", http.MethodGet, "/api/v1/pods?watch=true",
+			[]error{refused, refused}, 3, true},
+		{"a watch on a connection that broke is the caller's", http.MethodGet, "/api/v1/pods?watch=1", []error{broken}, 1,
+			false},
 		{"a list fails at once", http.MethodGet, "/api/v1/pods", []error{refused}, 1, false},
 		{"a write fails at once", http.MethodPost, "/api/v1/pods?watch=true", []error{refused}, 1, false},
 		{"an answer is an answer", http.MethodGet, "/api/v1/pods?watch=true", nil, 1, true},
@@ -65,7 +67,8 @@ func TestWatchfulEndsWithItsContext(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://127.0.0.1/api/v1/pods?watch=true", http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://127.0.0.1/api/v1/pods?watch=true",
+		http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}

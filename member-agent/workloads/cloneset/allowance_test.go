@@ -27,7 +27,8 @@ func (s *simulation) available() int {
 // TestNothingIsDisruptedWithoutAllowance: in the middle of a rollout the allowance runs out. What has begun ends, what
 // is missing comes back, and nothing else moves until the hub is heard again.
 func TestNothingIsDisruptedWithoutAllowance(t *testing.T) {
-	for _, policy := range []v1beta1.PodUpdatePolicyType{v1beta1.InPlaceIfPossiblePodUpdatePolicy, v1beta1.ReCreatePodUpdatePolicy} {
+	for _, policy := range []v1beta1.PodUpdatePolicyType{v1beta1.InPlaceIfPossiblePodUpdatePolicy,
+		v1beta1.ReCreatePodUpdatePolicy} {
 		t.Run(string(policy), func(t *testing.T) {
 			s := newSimulation(t, 6)
 			s.rolling().PodUpdatePolicy, s.rolling().MaxSurge = policy, new(intstr.FromInt32(1))
@@ -134,7 +135,8 @@ func TestScaleInWithoutAllowance(t *testing.T) {
 // while its pod is starting here. The order is a pause and maxUnavailable 1, and an available pod went for the one that
 // was too many, while another cell had what may be unavailable.
 func TestWithdrawnSurgeTakesNothingAvailable(t *testing.T) {
-	for _, policy := range []v1beta1.PodUpdatePolicyType{v1beta1.InPlaceIfPossiblePodUpdatePolicy, v1beta1.ReCreatePodUpdatePolicy} {
+	for _, policy := range []v1beta1.PodUpdatePolicyType{v1beta1.InPlaceIfPossiblePodUpdatePolicy,
+		v1beta1.ReCreatePodUpdatePolicy} {
 		t.Run(string(policy), func(t *testing.T) {
 			s := newSimulation(t, 4)
 			s.run("start")
@@ -151,7 +153,8 @@ func TestWithdrawnSurgeTakesNothingAvailable(t *testing.T) {
 			s.rolling().PodUpdatePolicy, s.rolling().Paused = policy, true
 			for range 20 {
 				if plan := s.pass(); len(plan.Delete) > 0 || len(plan.Update) > 0 || len(plan.Create) > 0 {
-					t.Fatalf("%d pods are deleted, %d updated, %d created while the surge pod is starting: %v", len(plan.Delete), len(plan.Update), len(plan.Create), plan.Notes)
+					t.Fatalf("%d pods are deleted, %d updated, %d created while the surge pod is starting: %v", len(plan.Delete),
+						len(plan.Update), len(plan.Create), plan.Notes)
 				}
 				s.now = s.now.Add(time.Second)
 			}
@@ -214,7 +217,8 @@ func TestUntilAsked(t *testing.T) {
 		t.Errorf("at rest it asks after %s, %s and %s, want never", a, b, c)
 	}
 	s.image("app:2")
-	if a, b, c := at(false, false), at(true, false), at(true, true); a != 0 || b != workload.AskWhileGranted || c != workload.AskWhileExpired {
+	if a, b, c := at(false, false), at(true, false), at(true, true); a != 0 || b != workload.AskWhileGranted ||
+		c != workload.AskWhileExpired {
 		t.Errorf("in a rollout it asks after %s, %s and %s", a, b, c)
 	}
 }

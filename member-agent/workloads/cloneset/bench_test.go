@@ -41,8 +41,9 @@ func native(b *testing.B, w *world) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "native"},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: app},
-			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{
-				MaxUnavailable: new(intstr.FromString("100%")), MaxSurge: new(intstr.FromInt32(0))}},
+			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDeployment{
+					MaxUnavailable: new(intstr.FromString("100%")), MaxSurge: new(intstr.FromInt32(0))}},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: app},
 				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx:1"}}}},
 		},
@@ -60,14 +61,16 @@ func native(b *testing.B, w *world) {
 			var have appsv1.Deployment
 			w.must(w.Get(w.Context(), client.ObjectKeyFromObject(d), &have))
 			s := have.Status
-			if s.ObservedGeneration < have.Generation || s.Replicas != n || s.ReadyReplicas != n || s.UpdatedReplicas != updated {
+			if s.ObservedGeneration < have.Generation || s.Replicas != n || s.ReadyReplicas != n ||
+				s.UpdatedReplicas != updated {
 				return "not yet"
 			}
 			return ""
 		}
 	}
 	phase(b, w, "native-out", change(func() { d.Spec.Replicas = new(int32(size)) }), done(size, size))
-	phase(b, w, "native-replaced", change(func() { d.Spec.Template.Spec.Containers[0].Image = "nginx:2" }), done(size, size))
+	phase(b, w, "native-replaced", change(func() { d.Spec.Template.Spec.Containers[0].Image = "nginx:2" }),
+		done(size, size))
 	phase(b, w, "native-in", change(func() { d.Spec.Replicas = new(int32(0)) }), done(0, 0))
 	w.must(w.Delete(w.Context(), d, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	w.eventually("native pods are gone", func() string { return none(len(w.pods("native"))) })

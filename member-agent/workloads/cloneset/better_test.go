@@ -93,7 +93,8 @@ func endIsNotSlower(w *world, name string) {
 	f := w.film(name)
 	w.change(name, func(cs *v1beta1.CloneSet) { image("nginx:2")(cs); neverReady(cs) })
 	for _, want := range []map[string]int{
-		{"nginx:1": 10, "nginx:2": 3}, {"nginx:1": 7, "nginx:2": 6}, {"nginx:1": 4, "nginx:2": 9}, {"nginx:1": 1, "nginx:2": 10}, {"nginx:2": 10},
+		{"nginx:1": 10, "nginx:2": 3}, {"nginx:1": 7, "nginx:2": 6}, {"nginx:1": 4, "nginx:2": 9},
+		{"nginx:1": 1, "nginx:2": 10}, {"nginx:2": 10},
 	} {
 		var pods map[string]corev1.Pod
 		w.eventually(fmt.Sprint("images ", want), func() string {
@@ -195,7 +196,8 @@ func claimsOfATerminatingPod(w *world, name string) {
 	// When the pod is gone its claim waits for the next pod.
 	hold()
 	w.eventually("the pod is gone", func() string {
-		if err := w.Get(w.Context(), client.ObjectKeyFromObject(&lost), &corev1.Pod{}); client.IgnoreNotFound(err) != nil || err == nil {
+		if err := w.Get(w.Context(), client.ObjectKeyFromObject(&lost), &corev1.Pod{}); client.IgnoreNotFound(err) != nil ||
+			err == nil {
 			return fmt.Sprint("not yet: ", err)
 		}
 		return ""
@@ -224,7 +226,8 @@ func (w *world) expectFailed(name string, kind v1beta1.CloneSetConditionType, wo
 func (w *world) expectNotFailed(name string) {
 	w.Helper()
 	cs := w.get(name)
-	for _, kind := range []v1beta1.CloneSetConditionType{v1beta1.CloneSetConditionFailedScale, v1beta1.CloneSetConditionFailedUpdate} {
+	for _, kind := range []v1beta1.CloneSetConditionType{v1beta1.CloneSetConditionFailedScale,
+		v1beta1.CloneSetConditionFailedUpdate} {
 		if c := conditionOf(cs, kind); c.Status == corev1.ConditionTrue {
 			w.Errorf("%s stays: %+v", kind, c)
 		}
@@ -250,7 +253,8 @@ func failedScaleClears(w *world, name string) {
 		}
 		return ""
 	})
-	w.must(w.Create(w.Context(), newCloneSet(name, 4, func(cs *v1beta1.CloneSet) { cs.Spec.Template.Spec.PriorityClassName = name })))
+	w.must(w.Create(w.Context(), newCloneSet(name, 4,
+		func(cs *v1beta1.CloneSet) { cs.Spec.Template.Spec.PriorityClassName = name })))
 	w.expectFailed(name, v1beta1.CloneSetConditionFailedScale, "exceeded quota")
 	before := quota.DeepCopy()
 	quota.Spec.Hard = hard("4")
@@ -275,7 +279,8 @@ func failedUpdateClears(w *world, name string) {
 	}
 	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name,
+			ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
 	}
 	w.must(w.Create(w.Context(), rule))
 	w.must(w.Create(w.Context(), binding))
@@ -301,12 +306,13 @@ func currentRevisionWaits(w *world, name string) {
 	before := w.create(newCloneSet(name, 2))
 	old := w.get(name).Status.CurrentRevision
 	w.change(name, func(cs *v1beta1.CloneSet) { image("nginx:2")(cs); neverReady(cs) })
-	w.expectSoon(name, "both pods are updated, and the current revision is the old one", func(cs *v1beta1.CloneSet) string {
-		if s := cs.Status; s.UpdatedReplicas != 2 || s.UpdatedReadyReplicas != 0 || s.CurrentRevision != old {
-			return fmt.Sprintf("%+v", s)
-		}
-		return ""
-	})
+	w.expectSoon(name, "both pods are updated, and the current revision is the old one",
+		func(cs *v1beta1.CloneSet) string {
+			if s := cs.Status; s.UpdatedReplicas != 2 || s.UpdatedReadyReplicas != 0 || s.CurrentRevision != old {
+				return fmt.Sprintf("%+v", s)
+			}
+			return ""
+		})
 	// So there is a way back, also for a pod that comes now.
 	w.change(name, func(cs *v1beta1.CloneSet) { replicas(3)(cs); partition("3")(cs) })
 	after := w.settle(name)
@@ -316,7 +322,11 @@ func currentRevisionWaits(w *world, name string) {
 			w.Errorf("pod %s was made anew", pod)
 		}
 	}
-	w.change(name, func(cs *v1beta1.CloneSet) { partition("0")(cs); delete(cs.Spec.Template.Labels, fleet.LabelNeverReady) })
+	w.change(name, func(cs *v1beta1.CloneSet) {
+		partition("0")(cs)
+		delete(cs.Spec.Template.Labels,
+			fleet.LabelNeverReady)
+	})
 	w.settle(name)
 	w.expectSoon(name, "the current revision follows", func(cs *v1beta1.CloneSet) string {
 		if s := cs.Status; s.CurrentRevision != s.UpdateRevision || s.CurrentRevision == old {
@@ -348,7 +358,8 @@ func scaleAndUpdateInOnePass(w *world, name string) {
 	w.must(err)
 	began := w.get(name)
 	statuses, err := watcher.Watch(w.Context(), &v1beta1.CloneSetList{}, client.InNamespace("default"),
-		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: began.ResourceVersion, TimeoutSeconds: new(int64(limit.Seconds()))}})
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: began.ResourceVersion,
+			TimeoutSeconds: new(int64(limit.Seconds()))}})
 	w.must(err)
 	defer statuses.Stop()
 	w.change(name, func(cs *v1beta1.CloneSet) { replicas(6)(cs); image("nginx:2")(cs) })
@@ -473,7 +484,8 @@ func claimTemplatesChange(w *world, name string) {
 	w.change(name, disk("2Gi", false))
 	w.expectSoon(name, "the condition says what becomes of the change", func(cs *v1beta1.CloneSet) string {
 		c := conditionOf(cs, "VolumeClaimsOutdated")
-		for _, words := range []string{"data: size", "2 pods keep the claims they were made with", "delete a pod to give it new claims"} {
+		for _, words := range []string{"data: size", "2 pods keep the claims they were made with",
+			"delete a pod to give it new claims"} {
 			if c.Status != corev1.ConditionTrue || !strings.Contains(c.Message, words) {
 				return fmt.Sprintf("%+v", c)
 			}

@@ -49,7 +49,8 @@ func claimsAreMade(w *world, name string) {
 	}
 	for _, pod := range pods {
 		claim, ok := claims[pod.Labels[v1beta1.LabelInstanceID]]
-		if !ok || claim.Labels[v1beta1.LabelInstanceID] != pod.Labels[v1beta1.LabelInstanceID] || claim.Labels["app"] != name {
+		if !ok || claim.Labels[v1beta1.LabelInstanceID] != pod.Labels[v1beta1.LabelInstanceID] ||
+			claim.Labels["app"] != name {
 			w.Errorf("pod %s has the claim %+v", pod.Name, claim.ObjectMeta)
 		}
 		if ref := metav1.GetControllerOf(&claim); ref == nil || ref.Kind != "CloneSet" || ref.Name != name {
@@ -181,7 +182,8 @@ func invalidClaims(w *world, name string) {
 	w.must(w.Client.Create(w.Context(), cs))
 	w.expectSoon(name, "the condition says what is wrong", func(cs *v1beta1.CloneSet) string {
 		c := conditionOf(cs, v1beta1.ConditionStalled)
-		if c.Status != corev1.ConditionTrue || c.Reason != "InvalidVolumeClaimTemplates" || !strings.Contains(c.Message, "has no access mode: set spec.accessModes") {
+		if c.Status != corev1.ConditionTrue || c.Reason != "InvalidVolumeClaimTemplates" ||
+			!strings.Contains(c.Message, "has no access mode: set spec.accessModes") {
 			return fmt.Sprintf("%+v", c)
 		}
 		return ""

@@ -124,7 +124,8 @@ func inPlace(w *world, name string) {
 	after := w.settle(name)
 	w.expectSame(before, after)
 	for pod, object := range after {
-		if status := object.Status.ContainerStatuses[0]; status.RestartCount != 1 || object.Spec.Containers[0].Image != "nginx:2" {
+		if status := object.Status.ContainerStatuses[0]; status.RestartCount != 1 ||
+			object.Spec.Containers[0].Image != "nginx:2" {
 			w.Errorf("pod %s runs %s after %d restarts", pod, object.Spec.Containers[0].Image, status.RestartCount)
 		}
 		if object.Labels["tier"] != "front" || object.Annotations[v1beta1.AnnotationInPlaceUpdateState] == "" {
@@ -168,7 +169,8 @@ func paused(w *world, name string) {
 	w.change(name, image("nginx:2"))
 	w.eventually("Progressing says paused", func() string {
 		for _, c := range w.get(name).Status.Conditions {
-			if c.Type == v1beta1.CloneSetConditionProgressing && c.Reason == "CloneSetPaused" && c.Status == corev1.ConditionTrue {
+			if c.Type == v1beta1.CloneSetConditionProgressing && c.Reason == "CloneSetPaused" &&
+				c.Status == corev1.ConditionTrue {
 				return ""
 			}
 		}
@@ -193,9 +195,10 @@ func recreate(w *world, name string) {
 }
 
 func surge(w *world, name string) {
-	w.create(newCloneSet(name, 4, policy(v1beta1.ReCreatePodUpdatePolicy), rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) {
-		r.MaxUnavailable, r.MaxSurge = new(intstr.FromInt32(0)), new(intstr.FromString("50%"))
-	})))
+	w.create(newCloneSet(name, 4, policy(v1beta1.ReCreatePodUpdatePolicy),
+		rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) {
+			r.MaxUnavailable, r.MaxSurge = new(intstr.FromInt32(0)), new(intstr.FromString("50%"))
+		})))
 	w.change(name, image("nginx:2"))
 	w.eventually("all pods are replaced while none is missing", func() string {
 		cs, pods := w.get(name), w.pods(name)

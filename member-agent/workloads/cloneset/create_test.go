@@ -8,7 +8,8 @@ import (
 )
 
 func TestAPassCreatesABoundedNumberOfPods(t *testing.T) {
-	old, update := workload.Revision{Template: &corev1.PodTemplateSpec{}}, workload.Revision{Template: &corev1.PodTemplateSpec{}}
+	old, update := workload.Revision{Template: &corev1.PodTemplateSpec{}},
+		workload.Revision{Template: &corev1.PodTemplateSpec{}}
 	got := toCreate([]Creation{{Revision: old, Count: 3}, {Revision: update, Count: 2_000_000_000}}, nil)
 	if len(got) != workload.CreatesPerPass || got[2].Template != old.Template || got[3].Template != update.Template {
 		t.Errorf("%d pods, want %d: 3 old ones first", len(got), workload.CreatesPerPass)

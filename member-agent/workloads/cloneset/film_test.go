@@ -159,7 +159,8 @@ func (f *film) expectBounds(scenes []scene, least, most int) {
 	for _, s := range scenes {
 		in, all := tally(s.now, serving), tally(s.now, active)
 		if in < least || all > most {
-			f.w.Errorf("after %s of pod %s: %d pods of %d are in service, want at least %d of at most %d", strings.ToLower(string(s.kind)), s.pod.Name, in, all, least, most)
+			f.w.Errorf("after %s of pod %s: %d pods of %d are in service, want at least %d of at most %d",
+				strings.ToLower(string(s.kind)), s.pod.Name, in, all, least, most)
 			return
 		}
 	}
@@ -208,7 +209,8 @@ func (w *world) expectUpdated(name string, n int32) {
 	w.Helper()
 	w.expectSoon(name, fmt.Sprintf("%d pods of %s are updated", n, name), func(cs *v1beta1.CloneSet) string {
 		if s := cs.Status; s.UpdatedReplicas != n || s.UpdatedAvailableReplicas != n {
-			return fmt.Sprintf("%d are, %d of them available: %s", s.UpdatedReplicas, s.UpdatedAvailableReplicas, conditionOf(cs, v1beta1.ConditionReconciling).Message)
+			return fmt.Sprintf("%d are, %d of them available: %s", s.UpdatedReplicas, s.UpdatedAvailableReplicas,
+				conditionOf(cs, v1beta1.ConditionReconciling).Message)
 		}
 		return ""
 	})

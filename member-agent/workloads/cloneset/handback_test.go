@@ -164,14 +164,16 @@ func shapeOfPod(t testing.TB, pod *corev1.Pod) map[string]string {
 		}
 		flatten(out, statePrefix, fields)
 	}
-	if key := "label " + v1beta1.LabelLifecycleState; pod.Spec.NodeName == "" && out[key] == string(v1beta1.LifecyclePreparingNormal) {
+	if key := "label " + v1beta1.LabelLifecycleState; pod.Spec.NodeName == "" &&
+		out[key] == string(v1beta1.LifecyclePreparingNormal) {
 		// OpenKruise lets a pod without preNormal hook wait for its node; ours is Normal at once, which the next state is
 		// anyway.
 		out[key] = string(v1beta1.LifecycleNormal)
 	}
 	for key := range out {
 		// Simulated kubelets name images and containers differently.
-		if key == "annotation "+v1beta1.AnnotationLifecycleTimestamp || strings.HasSuffix(strings.ToLower(key), "timestamp") || strings.HasSuffix(key, ".imageID") {
+		if key == "annotation "+v1beta1.AnnotationLifecycleTimestamp ||
+			strings.HasSuffix(strings.ToLower(key), "timestamp") || strings.HasSuffix(key, ".imageID") {
 			out[key] = "…"
 		}
 	}

@@ -33,12 +33,14 @@ func heldScaleIn(w *world, name string) {
 	chosen = w.reaches(name, one, waiting, "pod "+chosen[0]+" waits")[isPreparingDelete]
 	// One that waits already stays the one that goes, whatever happens to another pod.
 	w.change(name, replicas(1))
-	both := w.reaches(name, lives{isNormal: 1, isPreparingDelete: 2}, [6]int32{3, 3, 1, 3, 3, 1}, "2 pods wait")[isPreparingDelete]
+	both := w.reaches(name, lives{isNormal: 1, isPreparingDelete: 2}, [6]int32{3, 3, 1, 3, 3, 1},
+		"2 pods wait")[isPreparingDelete]
 	if !slices.Contains(both, chosen[0]) {
 		w.Errorf("%v wait, %v waited before", both, chosen)
 	}
 	w.letGo(both[0], drain)
-	w.reaches(name, lives{isNormal: 1, isPreparingDelete: 1}, [6]int32{2, 2, 1, 2, 2, 1}, "pod "+both[1]+" waits: lifecycle.preDelete")
+	w.reaches(name, lives{isNormal: 1, isPreparingDelete: 1}, [6]int32{2, 2, 1, 2, 2, 1},
+		"pod "+both[1]+" waits: lifecycle.preDelete")
 	w.letGo(both[1], drain)
 	after := w.settle(name)
 	for pod, object := range after {
@@ -51,18 +53,22 @@ func heldScaleIn(w *world, name string) {
 // A pod that comes back from PreparingDelete shows itself to the hook preNormal again, as it may have been taken out of
 // service.
 func pulledBackToPreNormal(w *world, name string) {
-	w.must(w.Create(w.Context(), newCloneSet(name, 2, hooked(v1beta1.Lifecycle{PreNormal: byLabel(known), PreDelete: marking(byLabel(drain))}, drain))))
-	for _, pod := range w.reaches(name, lives{isPreparingNormal: 2}, [6]int32{2, 2, 0, 2, 2, 0}, "lifecycle.preNormal")[isPreparingNormal] {
+	w.must(w.Create(w.Context(), newCloneSet(name, 2,
+		hooked(v1beta1.Lifecycle{PreNormal: byLabel(known), PreDelete: marking(byLabel(drain))}, drain))))
+	for _, pod := range w.reaches(name, lives{isPreparingNormal: 2}, [6]int32{2, 2, 0, 2, 2, 0},
+		"lifecycle.preNormal")[isPreparingNormal] {
 		w.put(pod, known)
 	}
 	before := w.settle(name)
 	w.change(name, replicas(1))
-	pod := w.reaches(name, lives{isNormal: 1, isPreparingDelete: 1}, [6]int32{2, 1, 1, 2, 1, 1}, "lifecycle.preDelete")[isPreparingDelete][0]
+	pod := w.reaches(name, lives{isNormal: 1, isPreparingDelete: 1}, [6]int32{2, 1, 1, 2, 1, 1},
+		"lifecycle.preDelete")[isPreparingDelete][0]
 	w.marks(pod, "["+heldForDelete+"]")
 	w.letGo(pod, known)
 	w.expectSame(before, w.pods(name))
 	w.change(name, replicas(2))
-	w.reaches(name, lives{isNormal: 1, isPreparingNormal: 1}, [6]int32{2, 2, 1, 2, 2, 1}, "pod "+pod+" waits: lifecycle.preNormal")
+	w.reaches(name, lives{isNormal: 1, isPreparingNormal: 1}, [6]int32{2, 2, 1, 2, 2, 1},
+		"pod "+pod+" waits: lifecycle.preNormal")
 	w.marks(pod, "")
 	w.put(pod, known)
 	w.expectSame(before, w.settle(name))
@@ -70,7 +76,8 @@ func pulledBackToPreNormal(w *world, name string) {
 
 // A pod that somebody named is replaced when it is gone; with the label taken off again it stays.
 func heldSpecifiedDelete(w *world, name string) {
-	before := w.create(newCloneSet(name, 3, hooked(v1beta1.Lifecycle{PreDelete: marking(byFinalizer(registrar))}, registrar)))
+	before := w.create(newCloneSet(name, 3, hooked(v1beta1.Lifecycle{PreDelete: marking(byFinalizer(registrar))},
+		registrar)))
 	pod := slices.Sorted(maps.Keys(before))[1]
 	ask := func(on bool) {
 		w.touch(pod, func(p *corev1.Pod) {
@@ -113,7 +120,8 @@ func heldPodsToDelete(w *world, name string) {
 	w.change(name, func(cs *v1beta1.CloneSet) { cs.Spec.ScaleStrategy.PodsToDelete = names[:2] })
 	waiting := func() {
 		w.Helper()
-		got := w.reaches(name, lives{isNormal: 1, isPreparingDelete: 2}, [6]int32{3, 3, 1, 3, 3, 1}, "2 pods wait; pod "+names[0])
+		got := w.reaches(name, lives{isNormal: 1, isPreparingDelete: 2}, [6]int32{3, 3, 1, 3, 3, 1},
+			"2 pods wait; pod "+names[0])
 		if !slices.Equal(got[isPreparingDelete], names[:2]) {
 			w.Errorf("%v wait", got)
 		}
@@ -132,7 +140,9 @@ func heldPodsToDelete(w *world, name string) {
 	})
 	w.reaches(name, lives{isNormal: 2, isPreparingDelete: 1}, [6]int32{3, 3, 2, 3, 3, 2}, "pod "+names[1]+" waits")
 	w.letGo(names[1], drain)
-	w.eventually("the list is empty", func() string { return strings.Join(w.get(name).Spec.ScaleStrategy.PodsToDelete, " ") })
+	w.eventually("the list is empty", func() string {
+		return strings.Join(w.get(name).Spec.ScaleStrategy.PodsToDelete, " ")
+	})
 	after := w.settle(name)
 	if _, stayed := after[names[2]]; !stayed || after[names[0]].Name+after[names[1]].Name != "" {
 		w.Errorf("the pods are %v, were %v", slices.Sorted(maps.Keys(after)), names)
@@ -162,10 +172,12 @@ func (w *world) served(name, image string) map[string]corev1.Pod {
 
 // A pod that is to be made anew waits for its hook; the limit is held by those that wait.
 func heldRecreate(w *world, name string) {
-	before := w.create(newCloneSet(name, 4, policy(v1beta1.ReCreatePodUpdatePolicy), hooked(v1beta1.Lifecycle{PreDelete: byLabel(drain)}, drain)))
+	before := w.create(newCloneSet(name, 4, policy(v1beta1.ReCreatePodUpdatePolicy),
+		hooked(v1beta1.Lifecycle{PreDelete: byLabel(drain)}, drain)))
 	watched := w.follow(name)
 	w.change(name, image("nginx:2"))
-	one := w.reaches(name, lives{isNormal: 2, isPreparingDelete: 2}, [6]int32{4, 4, 2, 0, 0, 0}, "2 pods wait")[isPreparingDelete]
+	one := w.reaches(name, lives{isNormal: 2, isPreparingDelete: 2}, [6]int32{4, 4, 2, 0, 0, 0},
+		"2 pods wait")[isPreparingDelete]
 	w.expectSame(before, w.pods(name))
 	// It is called off as one in place is.
 	w.change(name, partition("4"))
@@ -177,13 +189,15 @@ func heldRecreate(w *world, name string) {
 		w.Errorf("pod %s was not made anew", one[0])
 	}
 	if history := watched.until(after); history.most > 4 || history.fewest < 2 {
-		w.Errorf("there were %d pods at most, and %d available at least, with maxUnavailable 2 of 4", history.most, history.fewest)
+		w.Errorf("there were %d pods at most, and %d available at least, with maxUnavailable 2 of 4", history.most,
+			history.fewest)
 	}
 }
 
 // With surge, a held pod keeps its place in the number of pods: there are never more than replicas and maxSurge.
 func heldSurge(w *world, name string) {
-	w.create(newCloneSet(name, 3, policy(v1beta1.ReCreatePodUpdatePolicy), hooked(v1beta1.Lifecycle{PreDelete: byLabel(drain)}, drain),
+	w.create(newCloneSet(name, 3, policy(v1beta1.ReCreatePodUpdatePolicy),
+		hooked(v1beta1.Lifecycle{PreDelete: byLabel(drain)}, drain),
 		rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) {
 			r.MaxUnavailable, r.MaxSurge = new(intstr.FromInt32(0)), new(intstr.FromInt32(1))
 		})))
@@ -203,7 +217,8 @@ func excludePreparingDelete(w *world, name string) {
 		func(cs *v1beta1.CloneSet) { cs.Spec.ScaleStrategy.ExcludePreparingDelete = true }))
 	pod := slices.Sorted(maps.Keys(before))[0]
 	w.touch(pod, func(p *corev1.Pod) { p.Labels[v1beta1.LabelSpecifiedDelete] = "true" })
-	w.reaches(name, lives{isNormal: 3, isPreparingDelete: 1}, [6]int32{4, 4, 3, 4, 4, 3}, "pod "+pod+" waits: lifecycle.preDelete")
+	w.reaches(name, lives{isNormal: 3, isPreparingDelete: 1}, [6]int32{4, 4, 3, 4, 4, 3},
+		"pod "+pod+" waits: lifecycle.preDelete")
 
 	w.change(name, replicas(2))
 	two := w.reaches(name, lives{isNormal: 2, isPreparingDelete: 2}, [6]int32{4, 4, 2, 4, 4, 2}, "2 pods wait")
@@ -234,7 +249,8 @@ func endedPodIsNotHeld(w *world, name string) {
 	before := w.create(newCloneSet(name, 2, hooked(v1beta1.Lifecycle{PreDelete: marking(byLabel(drain))}, drain)))
 	watched := w.follow(name)
 	pod := before[slices.Sorted(maps.Keys(before))[0]]
-	w.must(w.Status().Patch(w.Context(), &pod, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Failed","reason":"Evicted"}}`))))
+	w.must(w.Status().Patch(w.Context(), &pod, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"status":{"phase":"Failed","reason":"Evicted"}}`))))
 	w.eventually("the failed pod is gone", func() string {
 		err := w.Get(w.Context(), client.ObjectKeyFromObject(&pod), &corev1.Pod{})
 		if !apierrors.IsNotFound(err) {
@@ -255,7 +271,8 @@ func endedPodIsNotHeld(w *world, name string) {
 
 // Pods that wait in each state cause no writes.
 func waitsQuietly(w *world, name string) {
-	all := v1beta1.Lifecycle{PreNormal: byLabel(known), InPlaceUpdate: marking(byLabel(serve)), PreDelete: marking(byLabel(drain))}
+	all := v1beta1.Lifecycle{PreNormal: byLabel(known), InPlaceUpdate: marking(byLabel(serve)),
+		PreDelete: marking(byLabel(drain))}
 	w.must(w.Create(w.Context(), newCloneSet(name, 4, hooked(all, serve, drain),
 		rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) { r.MaxUnavailable = new(intstr.FromInt32(3)) }))))
 	pods := w.reaches(name, lives{isPreparingNormal: 4}, [6]int32{4, 4, 0, 4, 4, 0}, "4 pods wait")[isPreparingNormal]
@@ -265,7 +282,8 @@ func waitsQuietly(w *world, name string) {
 	w.reaches(name, lives{isPreparingNormal: 1, isNormal: 3}, [6]int32{4, 4, 3, 4, 4, 3}, "pod "+pods[0]+" waits")
 	w.letGo(pods[1], serve)
 	w.touch(pods[2], func(p *corev1.Pod) { p.Labels[v1beta1.LabelSpecifiedDelete] = "true" })
-	w.reaches(name, lives{isPreparingNormal: 1, isPreparingDelete: 1, isNormal: 2}, [6]int32{4, 3, 2, 4, 3, 2}, "2 pods wait")
+	w.reaches(name, lives{isPreparingNormal: 1, isPreparingDelete: 1, isNormal: 2}, [6]int32{4, 3, 2, 4, 3, 2},
+		"2 pods wait")
 	w.writesNothing()
 	w.change(name, func(cs *v1beta1.CloneSet) { image("nginx:2")(cs); partition("2")(cs) })
 	w.eventually("pods wait for the update and after it", func() string {
@@ -279,9 +297,11 @@ func waitsQuietly(w *world, name string) {
 // Another manager goes on with what waits: one pod was let go of while nobody looked, one waits on.
 func heldOverRestart(w, main *world) {
 	const name = "restart"
-	before := w.create(newCloneSet(name, 4, hooked(v1beta1.Lifecycle{PreDelete: marking(byLabel(drain)), InPlaceUpdate: marking(byLabel(serve))}, drain, serve)))
+	before := w.create(newCloneSet(name, 4, hooked(v1beta1.Lifecycle{PreDelete: marking(byLabel(drain)),
+		InPlaceUpdate: marking(byLabel(serve))}, drain, serve)))
 	w.change(name, image("nginx:2"))
-	updating := w.reaches(name, lives{isPreparingUpdate: 2, isNormal: 2}, [6]int32{4, 2, 2, 0, 0, 0}, "lifecycle.inPlaceUpdate")[isPreparingUpdate]
+	updating := w.reaches(name, lives{isPreparingUpdate: 2, isNormal: 2}, [6]int32{4, 2, 2, 0, 0, 0},
+		"lifecycle.inPlaceUpdate")[isPreparingUpdate]
 	leaving := updating[1]
 	w.touch(leaving, func(p *corev1.Pod) { p.Labels[v1beta1.LabelSpecifiedDelete] = "true" })
 	held := lives{isPreparingUpdate: 1, isPreparingDelete: 1, isNormal: 2}

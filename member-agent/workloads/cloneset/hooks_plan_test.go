@@ -54,7 +54,8 @@ func prepared(plan Plan) map[string]v1beta1.LifecycleState {
 
 // Another pod that becomes unhealthy takes nobody's turn: what has begun is gone on with.
 func TestWhatIsPreparedKeepsItsTurn(t *testing.T) {
-	for _, policy := range []v1beta1.PodUpdatePolicyType{v1beta1.ReCreatePodUpdatePolicy, v1beta1.InPlaceIfPossiblePodUpdatePolicy} {
+	for _, policy := range []v1beta1.PodUpdatePolicyType{v1beta1.ReCreatePodUpdatePolicy,
+		v1beta1.InPlaceIfPossiblePodUpdatePolicy} {
 		s := held(t, 3)
 		s.rolling().PodUpdatePolicy, s.rolling().MaxUnavailable = policy, new(intstr.FromInt32(1))
 		s.image("app:2")
@@ -77,7 +78,8 @@ func TestOnlyHooksAreWaitedForOutside(t *testing.T) {
 	s.badImage = "app:2"
 	s.image("app:2")
 	plan := s.plan()
-	if got := plan.Waiting.Message(); got != "pod web-002 waits: lifecycle.inPlaceUpdate: label serve=yes is still on the pod" {
+	if got := plan.Waiting.Message(); got != "pod web-002 waits: lifecycle.inPlaceUpdate: label serve=yes is still on "+
+		"the pod" {
 		t.Errorf("the message is %q", got)
 	}
 	delete(s.pods[1].Labels, "serve")
@@ -103,7 +105,8 @@ func TestLeavingPodsComeBack(t *testing.T) {
 		{"it is surplus", func(s *simulation, _ *corev1.Pod) { s.cs.Spec.Replicas = new(int32(2)) }, "", 0, 0},
 		{"it is wanted again", func(*simulation, *corev1.Pod) {}, v1beta1.LifecycleNormal, 0, 0},
 		{"its hook has let go", func(_ *simulation, pod *corev1.Pod) { delete(pod.Labels, "drain") }, "", 1, 1},
-		{"somebody named it", func(_ *simulation, pod *corev1.Pod) { pod.Labels[v1beta1.LabelSpecifiedDelete] = "" }, "", 1, 0},
+		{"somebody named it", func(_ *simulation, pod *corev1.Pod) { pod.Labels[v1beta1.LabelSpecifiedDelete] = "" }, "", 1,
+			0},
 		{"it is in podsToDelete", func(s *simulation, pod *corev1.Pod) { s.cs.Spec.ScaleStrategy.PodsToDelete = []string{pod.Name} }, "", 1, 0},
 		{"another revision is wanted", func(s *simulation, _ *corev1.Pod) {
 			s.image("app:2")

@@ -158,7 +158,8 @@ func (w *world) reaches(name string, want lives, counters [6]int32, waits string
 			out[state] = append(out[state], pod)
 		}
 		s := w.get(name).Status
-		have := [6]int32{s.Replicas, s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas, s.UpdatedAvailableReplicas}
+		have := [6]int32{s.Replicas, s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas,
+			s.UpdatedAvailableReplicas}
 		if !maps.Equal(got, want) || have != counters {
 			return fmt.Sprintf("states %v, counters %v", got, have)
 		}

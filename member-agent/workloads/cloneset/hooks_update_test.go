@@ -29,7 +29,8 @@ func preNormal(w *world, name string) {
 	w.reaches(name, lives{isPreparingNormal: 2}, [6]int32{2, 2, 0, 2, 2, 0},
 		"2 pods wait; pod "+pods[0]+": lifecycle.preNormal: label hooks.test/known=yes is not on the pod yet")
 	w.put(pods[0], known)
-	w.reaches(name, lives{isPreparingNormal: 1, isNormal: 1}, [6]int32{2, 2, 1, 2, 2, 1}, "pod "+pods[1]+" waits: lifecycle.preNormal")
+	w.reaches(name, lives{isPreparingNormal: 1, isNormal: 1}, [6]int32{2, 2, 1, 2, 2, 1},
+		"pod "+pods[1]+" waits: lifecycle.preNormal")
 	w.put(pods[1], known, registrar)
 	before := w.settle(name)
 
@@ -45,7 +46,8 @@ func preNormal(w *world, name string) {
 	}
 	w.letGo(pods[0], known, registrar)
 	w.change(name, replicas(3))
-	added := w.reaches(name, lives{isPreparingNormal: 1, isNormal: 2}, [6]int32{3, 3, 2, 3, 3, 2}, "lifecycle.preNormal")[isPreparingNormal]
+	added := w.reaches(name, lives{isPreparingNormal: 1, isNormal: 2}, [6]int32{3, 3, 2, 3, 3, 2},
+		"lifecycle.preNormal")[isPreparingNormal]
 	w.put(added[0], known, registrar)
 	w.settle(name)
 	w.release(name)
@@ -123,11 +125,13 @@ func heldUpdateCalledOff(w *world, name string) {
 	w.change(name, image("nginx:2"))
 	begun := func() []string {
 		w.Helper()
-		return w.reaches(name, lives{isPreparingUpdate: 2, isNormal: 1}, [6]int32{3, 1, 1, 0, 0, 0}, "2 pods wait")[isPreparingUpdate]
+		return w.reaches(name, lives{isPreparingUpdate: 2, isNormal: 1}, [6]int32{3, 1, 1, 0, 0, 0},
+			"2 pods wait")[isPreparingUpdate]
 	}
 	for _, change := range []struct{ off, on func(*v1beta1.CloneSet) }{
 		{partition("100%"), partition("0")},
-		{rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) { r.Paused = true }), rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) { r.Paused = false })},
+		{rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) { r.Paused = true }),
+			rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) { r.Paused = false })},
 	} {
 		pods := begun()
 		w.change(name, change.off)
@@ -154,32 +158,40 @@ func heldUpdateCalledOff(w *world, name string) {
 func twoParties(w *world, name string) {
 	hook := byLabel(serve)
 	hook.FinalizersHandler = []string{registrar}
-	before := w.create(newCloneSet(name, 1, hooked(v1beta1.Lifecycle{InPlaceUpdate: hook, PreDelete: hook}, serve, registrar)))
+	before := w.create(newCloneSet(name, 1, hooked(v1beta1.Lifecycle{InPlaceUpdate: hook, PreDelete: hook}, serve,
+		registrar)))
 	pod := slices.Collect(maps.Keys(before))[0]
 	w.change(name, image("nginx:2"))
-	w.reaches(name, lives{isPreparingUpdate: 1}, [6]int32{1, 1, 0, 0, 0, 0}, "finalizer hooks.test/registrar is still on the pod")
+	w.reaches(name, lives{isPreparingUpdate: 1}, [6]int32{1, 1, 0, 0, 0, 0},
+		"finalizer hooks.test/registrar is still on the pod")
 	w.letGo(pod, registrar)
-	w.reaches(name, lives{isPreparingUpdate: 1}, [6]int32{1, 1, 0, 0, 0, 0}, "label hooks.test/serve=yes is still on the pod")
+	w.reaches(name, lives{isPreparingUpdate: 1}, [6]int32{1, 1, 0, 0, 0, 0},
+		"label hooks.test/serve=yes is still on the pod")
 
 	// Called off when one party has let go already: it is to come back first.
 	w.change(name, image("nginx:1"))
-	w.reaches(name, lives{isUpdated: 1}, [6]int32{1, 1, 0, 1, 1, 0}, "finalizer hooks.test/registrar is not on the pod yet")
+	w.reaches(name, lives{isUpdated: 1}, [6]int32{1, 1, 0, 1, 1, 0},
+		"finalizer hooks.test/registrar is not on the pod yet")
 	w.put(pod, registrar)
 	w.expectSame(before, w.settle(name))
 
 	w.change(name, image("nginx:2"))
-	w.reaches(name, lives{isPreparingUpdate: 1}, [6]int32{1, 1, 0, 0, 0, 0}, "finalizer hooks.test/registrar is still on the pod")
+	w.reaches(name, lives{isPreparingUpdate: 1}, [6]int32{1, 1, 0, 0, 0, 0},
+		"finalizer hooks.test/registrar is still on the pod")
 	w.letGo(pod, registrar, serve)
-	w.reaches(name, lives{isUpdated: 1}, [6]int32{1, 1, 0, 1, 1, 0}, "finalizer hooks.test/registrar is not on the pod yet")
+	w.reaches(name, lives{isUpdated: 1}, [6]int32{1, 1, 0, 1, 1, 0},
+		"finalizer hooks.test/registrar is not on the pod yet")
 	w.put(pod, registrar)
 	w.reaches(name, lives{isUpdated: 1}, [6]int32{1, 1, 0, 1, 1, 0}, "label hooks.test/serve=yes is not on the pod yet")
 	w.put(pod, serve)
 	w.expectSame(before, w.settle(name))
 
 	w.change(name, replicas(0))
-	w.reaches(name, lives{isPreparingDelete: 1}, [6]int32{1, 1, 0, 1, 1, 0}, "lifecycle.preDelete: finalizer hooks.test/registrar is still on the pod")
+	w.reaches(name, lives{isPreparingDelete: 1}, [6]int32{1, 1, 0, 1, 1, 0},
+		"lifecycle.preDelete: finalizer hooks.test/registrar is still on the pod")
 	w.letGo(pod, registrar)
-	w.reaches(name, lives{isPreparingDelete: 1}, [6]int32{1, 1, 0, 1, 1, 0}, "lifecycle.preDelete: label hooks.test/serve=yes is still on the pod")
+	w.reaches(name, lives{isPreparingDelete: 1}, [6]int32{1, 1, 0, 1, 1, 0},
+		"lifecycle.preDelete: label hooks.test/serve=yes is still on the pod")
 	w.letGo(pod, serve)
 	w.reaches(name, lives{}, [6]int32{}, "")
 }
@@ -205,7 +217,8 @@ func markBesideOthers(w *world, name string) {
 	w.setMark(pod, "[ "+other+" ]")
 	w.reaches(name, lives{isNormal: 2}, [6]int32{2, 1, 1, 2, 1, 1}, "")
 	w.touch(pod, func(p *corev1.Pod) { p.Labels[v1beta1.LabelSpecifiedDelete] = "true" })
-	w.reaches(name, lives{isNormal: 1, isPreparingDelete: 1}, [6]int32{2, 1, 1, 2, 1, 1}, "pod "+pod+" waits: lifecycle.preDelete")
+	w.reaches(name, lives{isNormal: 1, isPreparingDelete: 1}, [6]int32{2, 1, 1, 2, 1, 1},
+		"pod "+pod+" waits: lifecycle.preDelete")
 	w.marks(pod, "["+other+","+heldForDelete+"]")
 
 	w.touch(pod, func(p *corev1.Pod) { delete(p.Labels, v1beta1.LabelSpecifiedDelete) })
@@ -216,7 +229,8 @@ func markBesideOthers(w *world, name string) {
 
 	// And with nobody else: Ready follows our mark both ways.
 	w.change(name, func(cs *v1beta1.CloneSet) { cs.Spec.ScaleStrategy.PodsToDelete = []string{pod} })
-	w.reaches(name, lives{isNormal: 1, isPreparingDelete: 1}, [6]int32{2, 1, 1, 2, 1, 1}, "pod "+pod+" waits: lifecycle.preDelete")
+	w.reaches(name, lives{isNormal: 1, isPreparingDelete: 1}, [6]int32{2, 1, 1, 2, 1, 1},
+		"pod "+pod+" waits: lifecycle.preDelete")
 	w.marks(pod, "["+heldForDelete+"]")
 	w.change(name, func(cs *v1beta1.CloneSet) { cs.Spec.ScaleStrategy.PodsToDelete = nil })
 	w.expectSame(before, w.settle(name))
@@ -225,7 +239,8 @@ func markBesideOthers(w *world, name string) {
 
 // Pods that wait go on when the hooks are removed from the spec, and lose their marks.
 func hooksRemoved(w *world, name string) {
-	all := v1beta1.Lifecycle{PreNormal: byLabel(known), InPlaceUpdate: marking(byLabel(serve)), PreDelete: marking(byLabel(drain))}
+	all := v1beta1.Lifecycle{PreNormal: byLabel(known), InPlaceUpdate: marking(byLabel(serve)),
+		PreDelete: marking(byLabel(drain))}
 	none := func(cs *v1beta1.CloneSet) { cs.Spec.Lifecycle = nil }
 	w.must(w.Create(w.Context(), newCloneSet(name, 3, hooked(all, serve, drain))))
 	w.reaches(name, lives{isPreparingNormal: 3}, [6]int32{3, 3, 0, 3, 3, 0}, "3 pods wait")
@@ -237,11 +252,13 @@ func hooksRemoved(w *world, name string) {
 		image("nginx:2")(cs)
 		rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) { r.MaxUnavailable = new(intstr.FromInt32(1)) })(cs)
 	})
-	pods := w.reaches(name, lives{isPreparingUpdate: 1, isNormal: 2}, [6]int32{3, 2, 2, 0, 0, 0}, "lifecycle.inPlaceUpdate")
+	pods := w.reaches(name, lives{isPreparingUpdate: 1, isNormal: 2}, [6]int32{3, 2, 2, 0, 0, 0},
+		"lifecycle.inPlaceUpdate")
 	w.touch(pods[isNormal][0], func(p *corev1.Pod) { p.Labels[v1beta1.LabelSpecifiedDelete] = "true" })
 	w.reaches(name, lives{isPreparingUpdate: 1, isNormal: 2}, [6]int32{3, 2, 2, 0, 0, 0}, "lifecycle.inPlaceUpdate")
 	w.change(name, rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) { r.MaxUnavailable = new(intstr.FromInt32(2)) }))
-	w.reaches(name, lives{isPreparingUpdate: 1, isPreparingDelete: 1, isNormal: 1}, [6]int32{3, 1, 1, 0, 0, 0}, "2 pods wait")
+	w.reaches(name, lives{isPreparingUpdate: 1, isPreparingDelete: 1, isNormal: 1}, [6]int32{3, 1, 1, 0, 0, 0},
+		"2 pods wait")
 	w.marks(pods[isNormal][0], "["+heldForDelete+"]")
 	w.change(name, none)
 	w.eventually("the named pod is gone", func() string {

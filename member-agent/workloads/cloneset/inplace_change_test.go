@@ -29,7 +29,8 @@ func (w *world) patchPod(pod, subresource string, body any) {
 	if subresource != "" {
 		below = []string{subresource}
 	}
-	_, err = api.CoreV1().Pods("default").Patch(w.Context(), pod, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, below...)
+	_, err = api.CoreV1().Pods("default").Patch(w.Context(), pod, types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{}, below...)
 	w.must(err)
 }
 
@@ -62,7 +63,8 @@ func resized(w *world, name string) {
 // A container that has to restart for its resources is out of service meanwhile.
 func resizedWithRestart(w *world, name string) {
 	before := w.create(newCloneSet(name, 2, containers(
-		sized("main", "nginx:1", "100m", "8Mi", corev1.ContainerResizePolicy{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}),
+		sized("main", "nginx:1", "100m", "8Mi", corev1.ContainerResizePolicy{ResourceName: corev1.ResourceCPU,
+			RestartPolicy: corev1.RestartContainer}),
 		sized("side", "nginx:1", "100m", "8Mi"))))
 	watch := w.record(name)
 	w.change(name, requests("200m", "8Mi"))
@@ -115,7 +117,8 @@ func infeasible(w *world, name string) {
 
 // One change of both goes in one update: one restart, and the gate opens when image and resources are there.
 func resizedWithImage(w *world, name string) {
-	before := w.create(newCloneSet(name, 2, containers(sized("main", "nginx:1", "100m", "8Mi"), sized("side", "nginx:1", "100m", "8Mi"))))
+	before := w.create(newCloneSet(name, 2, containers(sized("main", "nginx:1", "100m", "8Mi"),
+		sized("side", "nginx:1", "100m", "8Mi"))))
 	watch := w.record(name)
 	w.change(name, both(requests("200m", "16Mi"), images(map[string]string{"side": "nginx:2"})))
 	after := w.settle(name)
@@ -169,7 +172,8 @@ func reading(name, image string) corev1.Container {
 
 // A container that restarts for its image sees its new metadata: they must be there when it starts.
 func environmentWithImage(w *world, name string) {
-	before := w.create(newCloneSet(name, 2, containers(reading("main", "nginx:1"), corev1.Container{Name: "side", Image: "nginx:1"}), label("tier", "back")))
+	before := w.create(newCloneSet(name, 2, containers(reading("main", "nginx:1"),
+		corev1.Container{Name: "side", Image: "nginx:1"}), label("tier", "back")))
 	watch := w.record(name)
 	w.change(name, both(image("nginx:2"), label("tier", "front")))
 	after := w.settle(name)
@@ -200,7 +204,8 @@ func environmentAlone(w *world, name string) {
 }
 
 func environmentInPlaceOnly(w *world, name string) {
-	before := w.create(newCloneSet(name, 2, containers(reading("main", "nginx:1")), label("tier", "back"), policy(v1beta1.InPlaceOnlyPodUpdatePolicy)))
+	before := w.create(newCloneSet(name, 2, containers(reading("main", "nginx:1")), label("tier", "back"),
+		policy(v1beta1.InPlaceOnlyPodUpdatePolicy)))
 	watch := w.record(name)
 	w.change(name, label("tier", "front"))
 	w.stalled(name, "InPlaceImpossible", "spec.containers[0].env[0]")
@@ -214,7 +219,8 @@ func environmentInPlaceOnly(w *world, name string) {
 
 // Where the node daemon runs, it restarts the containers that read what changed; the test does its work.
 func environmentDaemon(w *world, name string) {
-	before := w.create(newCloneSet(name, 2, containers(reading("main", "nginx:1"), corev1.Container{Name: "side", Image: "nginx:1"}), label("tier", "back")))
+	before := w.create(newCloneSet(name, 2, containers(reading("main", "nginx:1"),
+		corev1.Container{Name: "side", Image: "nginx:1"}), label("tier", "back")))
 	for pod := range before {
 		w.patchPod(pod, "", map[string]any{"metadata": map[string]any{"annotations": map[string]string{"apps.kruise.io/runtime-containers-meta": "{}"}}})
 	}
@@ -291,7 +297,8 @@ func sameContent(w *world, name string) {
 	w.expectRestarts(after, "main", 1)
 	for pod, object := range after {
 		old := before[pod]
-		if ranBy(&object, "main").ImageID != ranBy(&old, "main").ImageID || !inplace.SameImage(ranBy(&object, "main").Image, "nginx:1") {
+		if ranBy(&object, "main").ImageID != ranBy(&old, "main").ImageID ||
+			!inplace.SameImage(ranBy(&object, "main").Image, "nginx:1") {
 			w.Errorf("pod %s: the story is another one: %+v", pod, ranBy(&object, "main"))
 		}
 	}

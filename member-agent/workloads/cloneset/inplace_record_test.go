@@ -37,7 +37,8 @@ func (w *world) record(name string) *recording {
 	list, err := api.CoreV1().Pods("default").List(w.Context(), metav1.ListOptions{LabelSelector: selector})
 	w.must(err)
 	r := &recording{w: w, states: map[string][]*corev1.Pod{}, began: time.Now()}
-	r.watch, err = api.CoreV1().Pods("default").Watch(w.Context(), metav1.ListOptions{LabelSelector: selector, ResourceVersion: list.ResourceVersion})
+	r.watch, err = api.CoreV1().Pods("default").Watch(w.Context(),
+		metav1.ListOptions{LabelSelector: selector, ResourceVersion: list.ResourceVersion})
 	w.must(err)
 	w.Cleanup(r.watch.Stop)
 	go func() {
@@ -103,7 +104,8 @@ func (w *world) podWrites() []podWrite {
 			ObjectRef                struct{ Resource, Subresource, Name string }
 			ResponseStatus           struct{ Code int }
 		}
-		if json.Unmarshal(lines.Bytes(), &entry) == nil && strings.HasPrefix(entry.UserAgent, controllerAgent) && entry.ObjectRef.Resource == "pods" {
+		if json.Unmarshal(lines.Bytes(), &entry) == nil && strings.HasPrefix(entry.UserAgent, controllerAgent) &&
+			entry.ObjectRef.Resource == "pods" {
 			out = append(out, podWrite{pod: entry.ObjectRef.Name, subresource: entry.ObjectRef.Subresource, verb: entry.Verb,
 				code: entry.ResponseStatus.Code, at: entry.RequestReceivedTimestamp})
 		}
@@ -159,7 +161,8 @@ func conditionIs(pod *corev1.Pod, kind corev1.PodConditionType, status corev1.Co
 }
 
 func shut(pod *corev1.Pod) bool {
-	return conditionIs(pod, v1beta1.InPlaceUpdateReady, corev1.ConditionFalse) && conditionIs(pod, corev1.PodReady, corev1.ConditionFalse)
+	return conditionIs(pod, v1beta1.InPlaceUpdateReady, corev1.ConditionFalse) &&
+		conditionIs(pod, corev1.PodReady, corev1.ConditionFalse)
 }
 
 func gateOpen(pod *corev1.Pod) bool {
@@ -219,7 +222,8 @@ func expectGate(w *world, states map[string][]*corev1.Pod) {
 					w.Errorf("pod %s: container %s got %s with conditions %v", name, c.Name, c.Image, list[i].Status.Conditions)
 				}
 				runs := ranBy(list[i], c.Name)
-				if gateOpen(list[i]) && !gateOpen(list[i-1]) && (!inplace.SameImage(runs.Image, strings.TrimSuffix(c.Image, "-again")) || runs.State.Running == nil) {
+				if gateOpen(list[i]) && !gateOpen(list[i-1]) &&
+					(!inplace.SameImage(runs.Image, strings.TrimSuffix(c.Image, "-again")) || runs.State.Running == nil) {
 					w.Errorf("pod %s was opened when container %s, to run %s, was %+v", name, c.Name, c.Image, runs)
 				}
 			}

@@ -228,9 +228,11 @@ func expectOrder(w *world, states map[string][]*corev1.Pod, image, earlier, late
 
 func batches(w *world, name string) {
 	before := w.create(newCloneSet(name, 2, containers(
-		prior("third", "nginx:1", "-5"), prior("main", "nginx:1", ""), prior("second", "nginx:1", "5"), prior("first", "nginx:1", "10"))))
+		prior("third", "nginx:1", "-5"), prior("main", "nginx:1", ""), prior("second", "nginx:1", "5"),
+		prior("first", "nginx:1", "10"))))
 	watch := w.record(name)
-	w.change(name, images(map[string]string{"main": "nginx:2", "first": "nginx:2", "second": "nginx:2", "third": "nginx:2"}))
+	w.change(name, images(map[string]string{"main": "nginx:2", "first": "nginx:2", "second": "nginx:2",
+		"third": "nginx:2"}))
 	after := w.settle(name)
 	w.expectSame(before, after)
 	states := watch.until(after)
@@ -267,7 +269,8 @@ func case8Ordered(w *world, name string) {
 	ordered := func(cs *v1beta1.CloneSet) {
 		cs.Spec.Template.Annotations = map[string]string{"apps.kruise.io/container-launch-priority": "Ordered"}
 	}
-	before := w.create(newCloneSet(name, 1, containers(prior("a", "httpd:1", ""), prior("b", "envoy:1", "10"), prior("c", "redis:1", "")), ordered))
+	before := w.create(newCloneSet(name, 1, containers(prior("a", "httpd:1", ""), prior("b", "envoy:1", "10"),
+		prior("c", "redis:1", "")), ordered))
 	watch := w.record(name)
 	w.change(name, images(map[string]string{"c": "redis:2", "b": "envoy:2", "a": "httpd:2"}))
 	after := w.settle(name)
@@ -292,7 +295,8 @@ func expectOrderOf(w *world, states map[string][]*corev1.Pod, steps ...inPlaceSt
 			}
 			status := ranBy(list[at], steps[i-1].container)
 			if !inplace.SameImage(status.Image, steps[i-1].image) || !status.Ready || status.State.Running == nil {
-				w.Errorf("pod %s: container %s got its image when %s was %+v", name, steps[i].container, steps[i-1].container, status)
+				w.Errorf("pod %s: container %s got its image when %s was %+v", name, steps[i].container, steps[i-1].container,
+					status)
 			}
 		}
 	}
@@ -339,7 +343,8 @@ func (w *world) waitFor(name, container, reason string, want int) {
 // All that an update needs stands on the pods: another process goes on with it.
 func restartedInside(w, main *world) {
 	const name = "restart-inside"
-	before := w.create(newCloneSet(name, 2, grace(2), containers(prior("side", "nginx:1", "1"), prior("main", "nginx:1", "2"))))
+	before := w.create(newCloneSet(name, 2, grace(2),
+		containers(prior("side", "nginx:1", "1"), prior("main", "nginx:1", "2"))))
 	for pod := range before {
 		w.hold(pod, true)
 	}
@@ -350,7 +355,10 @@ func restartedInside(w, main *world) {
 		is   func(*corev1.Pod) bool
 	}{
 		{"the grace period begins", hasAnnotation(v1beta1.AnnotationInPlaceUpdateGrace)},
-		{"the first batch runs", func(pod *corev1.Pod) bool { return inplace.SameImage(ranBy(pod, "main").Image, "nginx:2") }},
+		{"the first batch runs", func(pod *corev1.Pod) bool {
+			return inplace.SameImage(ranBy(pod, "main").Image,
+				"nginx:2")
+		}},
 	} {
 		w.eventually(until.what, func() string {
 			for pod, object := range w.pods(name) {
@@ -439,7 +447,8 @@ func (w *world) hold(pod string, on bool) {
 
 func sized(name, image, cpu, memory string, policies ...corev1.ContainerResizePolicy) corev1.Container {
 	return corev1.Container{Name: name, Image: image, ResizePolicy: policies, Resources: corev1.ResourceRequirements{
-		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)},
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
+			corev1.ResourceMemory: resource.MustParse(memory)},
 	}}
 }
 
@@ -455,7 +464,8 @@ func (w *world) expectSize(pods map[string]corev1.Pod, container, cpu, memory st
 	w.Helper()
 	for name, pod := range pods {
 		status := ranBy(&pod, container)
-		if status.Resources == nil || status.Resources.Requests.Cpu().String() != cpu || status.Resources.Requests.Memory().String() != memory {
+		if status.Resources == nil || status.Resources.Requests.Cpu().String() != cpu ||
+			status.Resources.Requests.Memory().String() != memory {
 			w.Errorf("pod %s: container %s has %+v, want %s and %s", name, container, status.Resources, cpu, memory)
 		}
 		spec := specOf(&pod, container).Resources.Requests

@@ -150,10 +150,12 @@ func (w *world) rollout(name string, labels map[string]string, partitioned int32
 
 func weightPriority(w *world, name string) {
 	term := func(weight int32, tier string) v1beta1.UpdatePriorityWeightTerm {
-		return v1beta1.UpdatePriorityWeightTerm{Weight: weight, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{"tier": tier}}}
+		return v1beta1.UpdatePriorityWeightTerm{Weight: weight,
+			MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{"tier": tier}}}
 	}
 	cs := newCloneSet(name, 6, rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) {
-		r.PriorityStrategy = &v1beta1.UpdatePriorityStrategy{WeightPriority: []v1beta1.UpdatePriorityWeightTerm{term(30, "back"), term(60, "front")}}
+		r.PriorityStrategy = &v1beta1.UpdatePriorityStrategy{WeightPriority: []v1beta1.UpdatePriorityWeightTerm{term(30,
+			"back"), term(60, "front")}}
 	}))
 	labels := w.labelled(cs, "tier", "", "front", "back", "front", "", "back")
 	got := w.rollout(name, labels, 3, []string{"back", "front", "front"})
@@ -232,7 +234,8 @@ func deletionCost(w *world, name string) {
 func topologyScaleIn(w *world, name string) {
 	taint := corev1.Taint{Key: "pool", Value: name, Effect: corev1.TaintEffectNoSchedule}
 	node := func(zone string, n int) fleet.NodeSpec {
-		return fleet.NodeSpec{Name: fmt.Sprintf("%s-%s-%d", name, zone, n), Zone: zone, Pods: 2, Labels: map[string]string{"pool": name}, Taints: []corev1.Taint{taint}}
+		return fleet.NodeSpec{Name: fmt.Sprintf("%s-%s-%d", name, zone, n), Zone: zone, Pods: 2,
+			Labels: map[string]string{"pool": name}, Taints: []corev1.Taint{taint}}
 	}
 	w.must(w.cluster.AddNodes(w.Context(), node("a", 0), node("a", 1)))
 	w.create(newCloneSet(name, 4, func(cs *v1beta1.CloneSet) {
@@ -413,7 +416,8 @@ func minReadySeconds(w *world, name string) {
 		}
 		for other, pod := range s.now {
 			if since := readySince(pod); other != s.pod.Name && (since.IsZero() || shut.Sub(since) < seconds*time.Second) {
-				w.Errorf("the update of pod %s began at %v; pod %s had been ready since %v, less than %d s", s.pod.Name, shut, other, since, seconds)
+				w.Errorf("the update of pod %s began at %v; pod %s had been ready since %v, less than %d s", s.pod.Name, shut,
+					other, since, seconds)
 			}
 		}
 	}
@@ -507,7 +511,8 @@ func case11Progressing(w *world, name string) {
 		image("nginx:does-not-exist")(cs)
 	})
 	w.expectProgress(name, corev1.ConditionFalse, "ProgressDeadlineExceeded")
-	expect("False ProgressDeadlineExceeded CloneSet revision " + w.get(name).Status.UpdateRevision + " has timed out progressing")
+	expect("False ProgressDeadlineExceeded CloneSet revision " + w.get(name).Status.UpdateRevision +
+		" has timed out progressing")
 	w.change(name, deadline(nil))
 	expect("")
 }
@@ -520,14 +525,16 @@ func partitionUpAndDown(w *world, name string) {
 	for _, step := range []struct {
 		partition string
 		updated   int
-	}{{"100%", 0}, {"95%", 1}, {"99%", 1}, {"45%", 5}, {"7", 3}, {"70%", 3}, {"2", 8}, {"10", 0}, {"50%", 5}, {"25", 0}, {"1", 9}} {
+	}{{"100%", 0}, {"95%", 1}, {"99%", 1}, {"45%", 5}, {"7", 3}, {"70%", 3}, {"2", 8}, {"10", 0}, {"50%", 5}, {"25", 0},
+		{"1", 9}} {
 		w.change(name, partition(step.partition))
 		pods := w.settle(name)
 		w.expectSame(before, pods)
 		if got := imagesOf(pods); got["nginx:2"] != step.updated || got["nginx:1"] != 10-step.updated {
 			w.Errorf("at rest behind the partition %s: images %v, want %d of nginx:2", step.partition, got, step.updated)
 		}
-		if s := w.get(name).Status; int(s.ExpectedUpdatedReplicas) != step.updated || int(s.UpdatedReplicas) != step.updated || s.CurrentRevision != old {
+		if s := w.get(name).Status; int(s.ExpectedUpdatedReplicas) != step.updated ||
+			int(s.UpdatedReplicas) != step.updated || s.CurrentRevision != old {
 			w.Errorf("behind the partition %s: status %+v", step.partition, s)
 		}
 	}
@@ -551,7 +558,8 @@ func undo(w *world, name string) {
 	w.expectSame(before, after)
 	w.expectImages(after, map[string]int{"nginx:1": 3})
 	if s := w.get(name).Status; s.UpdateRevision != first || s.CurrentRevision != first {
-		w.Errorf("the first template has the revision %s now, it had %s; current is %s", s.UpdateRevision, first, s.CurrentRevision)
+		w.Errorf("the first template has the revision %s now, it had %s; current is %s", s.UpdateRevision, first,
+			s.CurrentRevision)
 	}
 	revisions := w.revisions(name)
 	if len(revisions) != 2 {

@@ -195,13 +195,15 @@ func (s *simulation) check(f Facts, plan Plan) {
 		}
 	}
 	if left := plan.Counters.Available - taken; taken > 0 && left < f.Limits.Replicas-f.Limits.MaxUnavailable {
-		s.t.Fatalf("%d pods stay available of %d, with maxUnavailable %d: %v", left, f.Limits.Replicas, f.Limits.MaxUnavailable, plan.Notes)
+		s.t.Fatalf("%d pods stay available of %d, with maxUnavailable %d: %v", left, f.Limits.Replicas,
+			f.Limits.MaxUnavailable, plan.Notes)
 	}
 	created := int32(0)
 	for _, creation := range plan.Create {
 		created += creation.Count
 	}
-	if total := plan.Counters.Replicas - int32(len(removed)-len(f.Pods.Ended)) + created; created > 0 && total > f.Limits.Replicas+f.Limits.MaxSurge {
+	if total := plan.Counters.Replicas - int32(len(removed)-len(f.Pods.Ended)) + created; created > 0 &&
+		total > f.Limits.Replicas+f.Limits.MaxSurge {
 		s.t.Fatalf("%d pods for %d replicas and %d surge: %v", total, f.Limits.Replicas, f.Limits.MaxSurge, plan.Notes)
 	}
 	s.checkSpread(f, plan, removed)
@@ -229,7 +231,8 @@ func (s *simulation) kubelet(lazy func() bool) {
 			ready = corev1.ConditionTrue
 		}
 		if have := podstate.Condition(pod, corev1.PodReady); have == nil {
-			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.NewTime(s.now)})
+			pod.Status.Conditions = append(pod.Status.Conditions,
+				corev1.PodCondition{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.NewTime(s.now)})
 		} else if have.Status != ready {
 			have.Status, have.LastTransitionTime = ready, metav1.NewTime(s.now)
 		}
@@ -393,7 +396,8 @@ func TestRandomWorkloadsComeToRestWithinTheirLimits(t *testing.T) {
 			}
 		}
 		if n := *s.cs.Spec.Replicas; int32(len(s.pods)) != n || available != n || updated < n-f.Limits.Partition {
-			t.Fatalf("seed %d: %d pods, %d ready, %d updated, of %d with partition %d", seed, len(s.pods), available, updated, n, f.Limits.Partition)
+			t.Fatalf("seed %d: %d pods, %d ready, %d updated, of %d with partition %d", seed, len(s.pods), available, updated, n,
+				f.Limits.Partition)
 		}
 	}
 }
@@ -411,9 +415,11 @@ func (s *simulation) disturb() {
 	case 3:
 		s.rolling().Paused = !s.rolling().Paused
 	case 4:
-		s.rolling().PodUpdatePolicy = []v1beta1.PodUpdatePolicyType{v1beta1.ReCreatePodUpdatePolicy, v1beta1.InPlaceIfPossiblePodUpdatePolicy}[r.IntN(2)]
+		s.rolling().PodUpdatePolicy = []v1beta1.PodUpdatePolicyType{v1beta1.ReCreatePodUpdatePolicy,
+			v1beta1.InPlaceIfPossiblePodUpdatePolicy}[r.IntN(2)]
 	case 5:
-		s.rolling().MaxUnavailable, s.rolling().MaxSurge = new(intstr.FromInt32(r.Int32N(3))), new(intstr.FromInt32(r.Int32N(3)))
+		s.rolling().MaxUnavailable, s.rolling().MaxSurge = new(intstr.FromInt32(r.Int32N(3))),
+			new(intstr.FromInt32(r.Int32N(3)))
 	case 6:
 		if len(s.pods) > 0 {
 			s.pods[r.IntN(len(s.pods))].Labels[v1beta1.LabelSpecifiedDelete] = "true"

@@ -55,7 +55,8 @@ func partitioned(replicas, partition int32) func(*v1beta1.CloneSetSpec) {
 func TestTemplateBefore(t *testing.T) {
 	for i, profile := range profiles() {
 		for seed := range uint64(3) {
-			for _, policy := range []v1beta1.PodUpdatePolicyType{v1beta1.InPlaceIfPossiblePodUpdatePolicy, v1beta1.ReCreatePodUpdatePolicy} {
+			for _, policy := range []v1beta1.PodUpdatePolicyType{v1beta1.InPlaceIfPossiblePodUpdatePolicy,
+				v1beta1.ReCreatePodUpdatePolicy} {
 				t.Run(fmt.Sprintf("profile %d, seed %d, %s", i, seed, policy), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						joinDuringUpdate(t, simulator.Options{Seed: seed, Profile: profile, Story: true, Guard: true}, policy)
@@ -139,7 +140,8 @@ func TestTemplateBeforeThatCannotBeRead(t *testing.T) {
 			t.Errorf("%q: %+v, want %s", text, cause, want)
 		}
 	}
-	if template, cause := workload.ReadPrevious(simCloneSet(1, v1beta1.ReCreatePodUpdatePolicy)); template != nil || cause != nil {
+	if template, cause := workload.ReadPrevious(simCloneSet(1, v1beta1.ReCreatePodUpdatePolicy)); template != nil ||
+		cause != nil {
 		t.Errorf("without the annotation: %v, %v", template, cause)
 	}
 }

@@ -30,8 +30,9 @@ type checker struct {
 }
 
 func newChecker(w *simulator.World) *checker {
-	return &checker{world: w, taken: map[types.UID]int{}, records: records{templates: map[types.UID]*corev1.PodTemplateSpec{},
-		graces: map[types.UID]grace{}, removed: map[string]bool{}, givenUp: map[types.UID]bool{}}}
+	return &checker{world: w, taken: map[types.UID]int{},
+		records: records{templates: map[types.UID]*corev1.PodTemplateSpec{},
+			graces: map[types.UID]grace{}, removed: map[string]bool{}, givenUp: map[types.UID]bool{}}}
 }
 
 // pass notes what the controller sees as a pass begins.
@@ -166,7 +167,8 @@ func (c *checker) tally(cs *v1beta1.CloneSet) tally {
 			continue // a stranger that has ended is left alone
 		}
 		t.total++
-		if ok, _ := podstate.Available(pod, cs.Spec.MinReadySeconds, c.world.Now()); ok && podstate.Active(pod) && serves(pod) {
+		if ok, _ := podstate.Available(pod, cs.Spec.MinReadySeconds, c.world.Now()); ok && podstate.Active(pod) &&
+			serves(pod) {
 			t.available++
 		}
 		if same(pod, &cs.Spec.Template.PodTemplateSpec) {
@@ -190,19 +192,23 @@ func (c *checker) atRest() error {
 	want := replicas - int(limits.Partition)
 	// Pods of the update revision are never sent away from it where it is the current one too.
 	if t.updated < want || (t.updated > want && cs.Status.CurrentRevision != cs.Status.UpdateRevision) {
-		return fmt.Errorf("at rest %d of %d pods are updated, and partition %d asks for %d", t.updated, replicas, limits.Partition, want)
+		return fmt.Errorf("at rest %d of %d pods are updated, and partition %d asks for %d", t.updated, replicas,
+			limits.Partition, want)
 	}
 	s := cs.Status
 	if s.ObservedGeneration != cs.Generation || int(s.Replicas) != t.total || int(s.ReadyReplicas) != t.total ||
-		int(s.AvailableReplicas) != t.available || int(s.UpdatedReplicas) != t.updated || int(s.UpdatedReadyReplicas) != t.updated {
-		return fmt.Errorf("at rest the status is wrong: %+v of generation %d says %d/%d/%d/%d", t, cs.Generation, s.Replicas, s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas)
+		int(s.AvailableReplicas) != t.available || int(s.UpdatedReplicas) != t.updated ||
+		int(s.UpdatedReadyReplicas) != t.updated {
+		return fmt.Errorf("at rest the status is wrong: %+v of generation %d says %d/%d/%d/%d", t, cs.Generation, s.Replicas,
+			s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas)
 	}
 	for _, condition := range s.Conditions {
 		wrong := corev1.ConditionTrue
 		if condition.Type == v1beta1.ConditionReady {
 			wrong = corev1.ConditionFalse
 		}
-		if condition.Status == wrong && condition.Type != v1beta1.CloneSetConditionProgressing && condition.Type != conditionClaimsOutdated {
+		if condition.Status == wrong && condition.Type != v1beta1.CloneSetConditionProgressing &&
+			condition.Type != conditionClaimsOutdated {
 			return fmt.Errorf("at rest condition %s is %s: %s", condition.Type, condition.Status, condition.Message)
 		}
 	}

@@ -16,7 +16,8 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/simulator"
 )
 
-var simFeatures = flag.String("features", "", "what all simulated CloneSets have: hooks, claims, batches, order, spread, strange; else the seed decides")
+var simFeatures = flag.String("features", "", "what all simulated CloneSets have: hooks, claims, batches, order, "+
+	"spread, strange; else the seed decides")
 
 // features are what a random CloneSet has beside pods and updates.
 type features struct {
@@ -37,9 +38,12 @@ type features struct {
 // featuresOf spreads the features over the seeds: a quarter of the runs have none, and are cheap.
 func featuresOf(seed uint64) features {
 	if *simFeatures != "" {
-		return features{hooks: strings.Contains(*simFeatures, "hooks"), claims: strings.Contains(*simFeatures, "claims"), batches: strings.Contains(*simFeatures, "batches"), order: strings.Contains(*simFeatures, "order"), spread: strings.Contains(*simFeatures, "spread"), strange: strings.Contains(*simFeatures, "strange")}
+		return features{hooks: strings.Contains(*simFeatures, "hooks"), claims: strings.Contains(*simFeatures, "claims"),
+			batches: strings.Contains(*simFeatures, "batches"), order: strings.Contains(*simFeatures, "order"),
+			spread: strings.Contains(*simFeatures, "spread"), strange: strings.Contains(*simFeatures, "strange")}
 	}
-	return []features{{}, {hooks: true}, {spread: true}, {claims: true}, {strange: true}, {batches: true, order: true}, {spread: true, order: true},
+	return []features{{}, {hooks: true}, {spread: true}, {claims: true}, {strange: true}, {batches: true, order: true},
+		{spread: true, order: true},
 		{hooks: true, claims: true, batches: true, order: true, spread: true}}[seed%8]
 }
 
@@ -117,7 +121,8 @@ func hookText(l *v1beta1.Lifecycle) string {
 		hook *v1beta1.LifecycleHook
 	}{{"preDelete", l.PreDelete}, {"inPlaceUpdate", l.InPlaceUpdate}, {"preNormal", l.PreNormal}} {
 		if h.hook != nil {
-			out += fmt.Sprintf("%s %v %v mark %v; ", h.name, h.hook.LabelsHandler, h.hook.FinalizersHandler, h.hook.MarkPodNotReady)
+			out += fmt.Sprintf("%s %v %v mark %v; ", h.name, h.hook.LabelsHandler, h.hook.FinalizersHandler,
+				h.hook.MarkPodNotReady)
 		}
 	}
 	return out
@@ -136,13 +141,17 @@ func (u *user) actions() []func() {
 			u.spec("lifecycle "+hookText(l), func(s *v1beta1.CloneSetSpec) { s.Lifecycle = l })
 		}, func() {
 			exclude := r.IntN(2) == 0
-			u.spec(fmt.Sprintf("excludePreparingDelete %v", exclude), func(s *v1beta1.CloneSetSpec) { s.ScaleStrategy.ExcludePreparingDelete = exclude })
+			u.spec(fmt.Sprintf("excludePreparingDelete %v", exclude), func(s *v1beta1.CloneSetSpec) {
+				s.ScaleStrategy.ExcludePreparingDelete = exclude
+			})
 		})
 	}
 	if f.claims {
 		out = append(out, u.claimTemplates, u.deleteClaim, u.deleteHeld, u.deleteHeld, func() {
 			reuse := r.IntN(2) == 0
-			u.spec(fmt.Sprintf("enablePVCReuse %v", reuse), func(s *v1beta1.CloneSetSpec) { s.ScaleStrategy.EnablePVCReuse = reuse })
+			u.spec(fmt.Sprintf("enablePVCReuse %v", reuse), func(s *v1beta1.CloneSetSpec) {
+				s.ScaleStrategy.EnablePVCReuse = reuse
+			})
 		})
 	}
 	if f.batches {
@@ -152,11 +161,14 @@ func (u *user) actions() []func() {
 		}, func() {
 			n := r.IntN(4)
 			u.spec(fmt.Sprintf("images app:%d and side:%d", n, n), func(s *v1beta1.CloneSetSpec) {
-				s.Template.Spec.Containers[0].Image, s.Template.Spec.Containers[1].Image = fmt.Sprintf("app:%d", n), fmt.Sprintf("side:%d", n)
+				s.Template.Spec.Containers[0].Image, s.Template.Spec.Containers[1].Image = fmt.Sprintf("app:%d", n),
+					fmt.Sprintf("side:%d", n)
 			})
 		}, func() {
 			i, n := r.IntN(2), 1+r.Int64N(3)
-			u.spec(fmt.Sprintf("cpu %d of container %d", n, i), func(s *v1beta1.CloneSetSpec) { setCPU(&s.Template.Spec.Containers[i], n) })
+			u.spec(fmt.Sprintf("cpu %d of container %d", n, i), func(s *v1beta1.CloneSetSpec) {
+				setCPU(&s.Template.Spec.Containers[i], n)
+			})
 		}, func() {
 			n := r.Int32N(5)
 			u.spec(fmt.Sprintf("gracePeriodSeconds %d", n), func(s *v1beta1.CloneSetSpec) {

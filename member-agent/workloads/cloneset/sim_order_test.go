@@ -42,7 +42,8 @@ func followScript(script, order uint64) (string, error) {
 	r := rand.New(rand.NewPCG(script, 23))
 	s := newSimulated(simulator.Options{Seed: order, Profile: profiles()[order%4]})
 	defer s.Stop()
-	policy := []v1beta1.PodUpdatePolicyType{v1beta1.InPlaceIfPossiblePodUpdatePolicy, v1beta1.ReCreatePodUpdatePolicy}[script%2]
+	policy := []v1beta1.PodUpdatePolicyType{v1beta1.InPlaceIfPossiblePodUpdatePolicy,
+		v1beta1.ReCreatePodUpdatePolicy}[script%2]
 	if err := s.begin(simCloneSet(4+r.Int32N(4), policy)); err != nil {
 		return "", err
 	}

@@ -106,7 +106,9 @@ func (p *party) serve(pod *corev1.Pod) {
 	}
 	after := pod.DeepCopy()
 	if pod.DeletionTimestamp != nil {
-		after.Finalizers = slices.DeleteFunc(after.Finalizers, func(f string) bool { return strings.HasPrefix(f, partyPrefix) })
+		after.Finalizers = slices.DeleteFunc(after.Finalizers, func(f string) bool {
+			return strings.HasPrefix(f, partyPrefix)
+		})
 		hold, letGo = nil, nil
 	}
 	for _, hook := range hold {

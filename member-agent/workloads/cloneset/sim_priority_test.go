@@ -117,14 +117,16 @@ func (w wish) holds(updated, others []*corev1.Pod) error {
 		}
 	}
 	if had != want {
-		return fmt.Errorf("of %d pods %d are updated, and %d of the %d that are scattered: want %d", len(updated)+len(others), len(updated), had, all, want)
+		return fmt.Errorf("of %d pods %d are updated, and %d of the %d that are scattered: want %d", len(updated)+len(others),
+			len(updated), had, all, want)
 	}
 	return nil
 }
 
 // labelPod gives a pod labels to be ordered by.
 func (s *simulated) labelPod(name string, r *rand.Rand) {
-	values := map[string]string{labelRank: fmt.Sprint(r.IntN(3)), labelShard: fmt.Sprint(r.IntN(12)), labelGroup: []string{"a", "b"}[r.IntN(2)]}
+	values := map[string]string{labelRank: fmt.Sprint(r.IntN(3)), labelShard: fmt.Sprint(r.IntN(12)),
+		labelGroup: []string{"a", "b"}[r.IntN(2)]}
 	s.Tell("user: label %s %v", name, values)
 	s.must(s.Change("Pod", podKey(name), func(obj client.Object) {
 		for _, key := range []string{labelRank, labelShard, labelGroup} {

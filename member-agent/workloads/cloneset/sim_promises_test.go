@@ -36,15 +36,18 @@ func (c *checker) promises(w simulator.Write, before, after *corev1.Pod) error {
 	if w.Verb == "create" && before != nil {
 		return fmt.Errorf("pod %s was to be created while another one of its name is there", c.world.Name(w.Key.Name))
 	}
-	if before != nil && after != nil && before.UID == after.UID && before.Labels[v1beta1.LabelInstanceID] != after.Labels[v1beta1.LabelInstanceID] {
+	if before != nil && after != nil && before.UID == after.UID &&
+		before.Labels[v1beta1.LabelInstanceID] != after.Labels[v1beta1.LabelInstanceID] {
 		return fmt.Errorf("%s got another instance id", c.world.Name(after.Name))
 	}
-	for _, check := range []func(simulator.Write, *corev1.Pod, *corev1.Pod) error{c.hooks, c.gracePeriod, c.batches, c.partition, c.spread} {
+	for _, check := range []func(simulator.Write, *corev1.Pod, *corev1.Pod) error{c.hooks, c.gracePeriod, c.batches,
+		c.partition, c.spread} {
 		if err := check(w, before, after); err != nil {
 			return err
 		}
 	}
-	if before != nil && before.DeletionTimestamp == nil && !podstate.Ended(before) && w.Verb == "delete" && (after == nil || after.DeletionTimestamp != nil) {
+	if before != nil && before.DeletionTimestamp == nil && !podstate.Ended(before) && w.Verb == "delete" &&
+		(after == nil || after.DeletionTimestamp != nil) {
 		c.removed[before.Labels[v1beta1.LabelInstanceID]] = true
 	}
 	return nil
@@ -101,7 +104,8 @@ func (c *checker) gracePeriod(_ simulator.Write, before, after *corev1.Pod) erro
 		}
 		wanted := c.spec.Spec.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy
 		if len(images) > 0 && wanted != nil && wanted.GracePeriodSeconds > 0 {
-			return fmt.Errorf("%s got images at once, with a grace period of %d s", c.world.Name(after.Name), wanted.GracePeriodSeconds)
+			return fmt.Errorf("%s got images at once, with a grace period of %d s", c.world.Name(after.Name),
+				wanted.GracePeriodSeconds)
 		}
 		return nil
 	}
@@ -110,7 +114,8 @@ func (c *checker) gracePeriod(_ simulator.Write, before, after *corev1.Pod) erro
 	}
 	// The update began at the second that the record tells; the request that told it took a moment.
 	if g, ok := c.graces[after.UID]; ok && c.world.Now().Sub(g.begun) < time.Duration(g.seconds)*time.Second-time.Second/2 {
-		return fmt.Errorf("%s got images %s after its update began, with a grace period of %d s", c.world.Name(after.Name), c.world.Now().Sub(g.begun), g.seconds)
+		return fmt.Errorf("%s got images %s after its update began, with a grace period of %d s", c.world.Name(after.Name),
+			c.world.Now().Sub(g.begun), g.seconds)
 	}
 	return nil
 }
@@ -176,20 +181,25 @@ func (c *checker) partition(_ simulator.Write, before, after *corev1.Pod) error 
 		return err
 	}
 	updated := func(pod *corev1.Pod) bool {
-		return slices.ContainsFunc(revisions, func(r *appsv1.ControllerRevision) bool { return podset.HasRevision(pod, history.ShortHash(r)) })
+		return slices.ContainsFunc(revisions, func(r *appsv1.ControllerRevision) bool {
+			return podset.HasRevision(pod, history.ShortHash(r))
+		})
 	}
 	if !updated(after) || before != nil && updated(before) {
 		return nil
 	}
 	// Pods that somebody named count for nothing; those that leave are replaced already.
 	in := func(pod *corev1.Pod) bool {
-		return podstate.Active(pod) && c.owns(pod) && !podset.SpecifiedDelete(pod) && !slices.Contains(c.spec.Spec.ScaleStrategy.PodsToDelete, pod.Name) && !c.leaves(pod)
+		return podstate.Active(pod) && c.owns(pod) && !podset.SpecifiedDelete(pod) &&
+			!slices.Contains(c.spec.Spec.ScaleStrategy.PodsToDelete, pod.Name) && !c.leaves(pod)
 	}
 	kept := int(c.limits.Partition)
 	current := c.spec.Status.CurrentRevision
 	same := true
 	for _, obj := range c.world.List("ControllerRevision") {
-		same = same && (obj.GetName() != current || slices.ContainsFunc(revisions, func(r *appsv1.ControllerRevision) bool { return r.Name == current }))
+		same = same && (obj.GetName() != current || slices.ContainsFunc(revisions, func(r *appsv1.ControllerRevision) bool {
+			return r.Name == current
+		}))
 	}
 	if same {
 		// There is no other revision to create pods of.
@@ -208,7 +218,8 @@ func (c *checker) partition(_ simulator.Write, before, after *corev1.Pod) error 
 		}
 	}
 	if most := int(c.limits.Replicas) - kept; n > most {
-		return fmt.Errorf("%s is one updated pod too many: %d of %d, and partition %d allows %d", c.world.Name(after.Name), n, c.limits.Replicas, c.limits.Partition, most)
+		return fmt.Errorf("%s is one updated pod too many: %d of %d, and partition %d allows %d", c.world.Name(after.Name), n,
+			c.limits.Replicas, c.limits.Partition, most)
 	}
 	return nil
 }
@@ -288,9 +299,12 @@ func same(pod *corev1.Pod, template *corev1.PodTemplateSpec) bool {
 	if pod.Annotations["note"] != template.Annotations["note"] {
 		return false
 	}
-	own := slices.DeleteFunc(slices.Clone(pod.Spec.Containers), func(c corev1.Container) bool { return c.Name == injected })
+	own := slices.DeleteFunc(slices.Clone(pod.Spec.Containers), func(c corev1.Container) bool {
+		return c.Name == injected
+	})
 	return slices.EqualFunc(own, template.Spec.Containers, func(have, want corev1.Container) bool {
-		return have.Image == want.Image && reflect.DeepEqual(have.Env, want.Env) && equality.Semantic.DeepEqual(have.Resources, want.Resources)
+		return have.Image == want.Image && reflect.DeepEqual(have.Env, want.Env) &&
+			equality.Semantic.DeepEqual(have.Resources, want.Resources)
 	})
 }
 

@@ -59,7 +59,8 @@ func TestASizeThatIsRefusedCanBeTakenBack(t *testing.T) {
 			spec.Template.Spec.Containers[0].Image = "app:2"
 		},
 	} {
-		for _, policy := range []v1beta1.PodUpdatePolicyType{v1beta1.InPlaceIfPossiblePodUpdatePolicy, v1beta1.InPlaceOnlyPodUpdatePolicy} {
+		for _, policy := range []v1beta1.PodUpdatePolicyType{v1beta1.InPlaceIfPossiblePodUpdatePolicy,
+			v1beta1.InPlaceOnlyPodUpdatePolicy} {
 			t.Run(name+", "+string(policy), func(t *testing.T) {
 				var refusal error
 				cs := simCloneSet(3, policy)
@@ -93,7 +94,8 @@ func TestASizeThatIsRefusedCanBeTakenBack(t *testing.T) {
 
 // TestSizesWithoutASubresource: before 1.33 the API server has no pods/resize, and pods are made anew for another size.
 func TestSizesWithoutASubresource(t *testing.T) {
-	missing := error(apierrors.NewGenericServerResponse(404, "patch", schema.GroupResource{Resource: "pods"}, "web", "404 page not found", 0, true))
+	missing := error(apierrors.NewGenericServerResponse(404, "patch", schema.GroupResource{Resource: "pods"}, "web",
+		"404 page not found", 0, true))
 	cs := simCloneSet(3, v1beta1.InPlaceIfPossiblePodUpdatePolicy)
 	setCPU(&cs.Spec.Template.Spec.Containers[0], 1)
 	inWorld(t, cs, func(s *simulated, must func(error)) {
@@ -136,7 +138,8 @@ func TestInPlaceOnlyMakesNoPodAnew(t *testing.T) {
 			}
 			if made++; made == 2 {
 				// With cpu 2 it would be guaranteed what it asks for, which no running pod can become.
-				pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi")}
+				pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"),
+					corev1.ResourceMemory: resource.MustParse("1Gi")}
 			}
 			return nil
 		})
@@ -157,7 +160,8 @@ func TestInPlaceOnlyMakesNoPodAnew(t *testing.T) {
 			told = told || c.Type == v1beta1.ConditionStalled && c.Reason == "InPlaceImpossible"
 		}
 		if !told || s.cloneSet().Status.UpdatedReplicas > 2 {
-			t.Errorf("%d pods are updated, conditions %+v\n%s", s.cloneSet().Status.UpdatedReplicas, s.cloneSet().Status.Conditions, s.Story())
+			t.Errorf("%d pods are updated, conditions %+v\n%s", s.cloneSet().Status.UpdatedReplicas,
+				s.cloneSet().Status.Conditions, s.Story())
 		}
 	})
 }

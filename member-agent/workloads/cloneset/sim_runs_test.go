@@ -58,11 +58,15 @@ func TestTheSimulationFindsLies(t *testing.T) {
 		"it takes more pods than it may": {features{}, func(s *v1beta1.CloneSetSpec) {
 			s.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.FromString("100%"))
 		}},
-		"it updates more pods than it may":    {features{}, func(s *v1beta1.CloneSetSpec) { s.UpdateStrategy.RollingUpdate.Partition = nil }},
-		"it does not wait for hooks":          {features{hooks: true}, func(s *v1beta1.CloneSetSpec) { s.Lifecycle = nil }},
-		"it keeps claims that nobody wants":   {features{claims: true}, func(s *v1beta1.CloneSetSpec) { s.ScaleStrategy.EnablePVCReuse = true }},
-		"it does not wait for grace periods":  {features{batches: true}, func(s *v1beta1.CloneSetSpec) { s.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy = nil }},
-		"it replaces pods that do not go yet": {features{hooks: true}, func(s *v1beta1.CloneSetSpec) { s.ScaleStrategy.ExcludePreparingDelete = true }},
+		"it updates more pods than it may": {features{},
+			func(s *v1beta1.CloneSetSpec) { s.UpdateStrategy.RollingUpdate.Partition = nil }},
+		"it does not wait for hooks": {features{hooks: true}, func(s *v1beta1.CloneSetSpec) { s.Lifecycle = nil }},
+		"it keeps claims that nobody wants": {features{claims: true},
+			func(s *v1beta1.CloneSetSpec) { s.ScaleStrategy.EnablePVCReuse = true }},
+		"it does not wait for grace periods": {features{batches: true},
+			func(s *v1beta1.CloneSetSpec) { s.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy = nil }},
+		"it replaces pods that do not go yet": {features{hooks: true},
+			func(s *v1beta1.CloneSetSpec) { s.ScaleStrategy.ExcludePreparingDelete = true }},
 	} {
 		t.Run(name, func(t *testing.T) { found(t, func(s *simulated) { s.features, s.lie = tt.features, tt.lie }) })
 	}

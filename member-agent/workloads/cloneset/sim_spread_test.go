@@ -64,7 +64,8 @@ func (c *checker) spread(_ simulator.Write, before, after *corev1.Pod) error {
 	case after == nil:
 		return nil
 	case before != nil && before.Annotations[key] != after.Annotations[key]:
-		return fmt.Errorf("%s had the subset %q, and has %q", c.world.Name(after.Name), before.Annotations[key], after.Annotations[key])
+		return fmt.Errorf("%s had the subset %q, and has %q", c.world.Name(after.Name), before.Annotations[key],
+			after.Annotations[key])
 	case before != nil || c.ws == nil:
 		return nil
 	}
@@ -88,8 +89,10 @@ func (c *checker) spread(_ simulator.Write, before, after *corev1.Pod) error {
 		}
 	}
 	have := rule.Subsets[rule.Index(subset)]
-	if most := have.Cap + max(0, c.limits.MaxSurge, total-c.limits.Replicas); have.Cap != spread.Unlimited && count > most {
-		return fmt.Errorf("%s is one too many in subset %s: %d, with cap %d and maxSurge %d", c.world.Name(after.Name), subset, count, have.Cap, c.limits.MaxSurge)
+	if most := have.Cap + max(0, c.limits.MaxSurge, total-c.limits.Replicas); have.Cap != spread.Unlimited &&
+		count > most {
+		return fmt.Errorf("%s is one too many in subset %s: %d, with cap %d and maxSurge %d", c.world.Name(after.Name),
+			subset, count, have.Cap, c.limits.MaxSurge)
 	}
 	if !have.Open {
 		return fmt.Errorf("%s was given the subset %s, which is closed", c.world.Name(after.Name), subset)
@@ -176,7 +179,8 @@ func spreadStories() map[string]simStory {
 		"a-spread-comes-and-goes": {2, v1beta1.ReCreatePodUpdatePolicy, func(s *simulated) error {
 			s.Tell("user: a spread with caps 2 and none")
 			s.must(s.Create(simSpread("2", "")))
-			if err := s.RunFor(100 * time.Millisecond); err != nil { // the controller sees it before the change, whichever watch is faster
+			// the controller sees it before the change, whichever watch is faster
+			if err := s.RunFor(100 * time.Millisecond); err != nil {
 				return err
 			}
 			s.spec("maxSurge 1, maxUnavailable 0, image app:2", func(spec *v1beta1.CloneSetSpec) {

@@ -49,7 +49,9 @@ func pullBack(s *simulated) error {
 	for _, pod := range s.pods() {
 		if pod.Labels[v1beta1.LabelLifecycleState] == string(v1beta1.LifecyclePreparingDelete) {
 			s.Tell("party: %s is drained", pod.Name)
-			s.must(s.Change("Pod", client.ObjectKeyFromObject(pod), func(obj client.Object) { delete(obj.GetLabels(), "drain") }))
+			s.must(s.Change("Pod", client.ObjectKeyFromObject(pod), func(obj client.Object) {
+				delete(obj.GetLabels(), "drain")
+			}))
 		}
 	}
 	return s.rest()

@@ -85,7 +85,8 @@ func simStories() map[string]simStory {
 				if len(s.pods()) < 3 || simulator.KindOf(obj) != "Pod" {
 					return nil
 				}
-				return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, obj.GetName(), errors.New("exceeded quota: pods, limited: 3"))
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, obj.GetName(),
+					errors.New("exceeded quota: pods, limited: 3"))
 			})
 			s.spec("replicas 5", func(spec *v1beta1.CloneSetSpec) { spec.Replicas = new(int32(5)) })
 			if err := s.RunFor(10 * time.Second); err != nil {

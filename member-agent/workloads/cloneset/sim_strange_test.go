@@ -22,12 +22,15 @@ func (u *user) strangeActions() []func() {
 	r := u.random
 	return []func(){
 		func() {
-			kind := []v1beta1.CloneSetUpdateStrategyType{v1beta1.OnDeleteCloneSetUpdateStrategyType, v1beta1.RollingUpdateCloneSetUpdateStrategyType}[r.IntN(2)]
+			kind := []v1beta1.CloneSetUpdateStrategyType{v1beta1.OnDeleteCloneSetUpdateStrategyType,
+				v1beta1.RollingUpdateCloneSetUpdateStrategyType}[r.IntN(2)]
 			u.spec("type "+string(kind), func(s *v1beta1.CloneSetSpec) { s.UpdateStrategy.Type = kind })
 		},
 		func() {
 			n := intstr.FromString([]string{"0%", "10%", "34%", "50%", "100%"}[r.IntN(5)])
-			u.spec("maxUnavailable "+n.String(), func(s *v1beta1.CloneSetSpec) { s.UpdateStrategy.RollingUpdate.MaxUnavailable = &n })
+			u.spec("maxUnavailable "+n.String(), func(s *v1beta1.CloneSetSpec) {
+				s.UpdateStrategy.RollingUpdate.MaxUnavailable = &n
+			})
 		},
 		func() {
 			key, value := fmt.Sprintf("tier-%d", r.IntN(2)), fmt.Sprint(r.IntN(3))
@@ -44,7 +47,9 @@ func (u *user) strangeActions() []func() {
 		},
 		func() {
 			value := fmt.Sprint(r.IntN(3))
-			u.spec("template annotation note="+value, func(s *v1beta1.CloneSetSpec) { s.Template.Annotations = map[string]string{"note": value} })
+			u.spec("template annotation note="+value, func(s *v1beta1.CloneSetSpec) {
+				s.Template.Annotations = map[string]string{"note": value}
+			})
 		},
 		func() {
 			n := r.Int32N(3)
@@ -73,9 +78,13 @@ func (u *user) strangeActions() []func() {
 		func() {
 			if name := u.anyPod(r); name != "" {
 				u.Tell("somebody marks %s unavailable", name)
-				u.must(u.Change("Pod", podKey(name), func(obj client.Object) { obj.GetLabels()[v1beta1.UnavailableLabelPrefix+"drill"] = "" }))
+				u.must(u.Change("Pod", podKey(name), func(obj client.Object) {
+					obj.GetLabels()[v1beta1.UnavailableLabelPrefix+"drill"] = ""
+				}))
 				u.After(time.Duration(r.IntN(20))*time.Second, func() {
-					u.must(u.Change("Pod", podKey(name), func(obj client.Object) { delete(obj.GetLabels(), v1beta1.UnavailableLabelPrefix+"drill") }))
+					u.must(u.Change("Pod", podKey(name), func(obj client.Object) {
+						delete(obj.GetLabels(), v1beta1.UnavailableLabelPrefix+"drill")
+					}))
 				})
 			}
 		},

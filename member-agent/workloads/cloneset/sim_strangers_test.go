@@ -24,7 +24,8 @@ import (
 )
 
 // inWorld tells a story in a calm world that begins with the CloneSet, at rest.
-func inWorld(t *testing.T, cs *v1beta1.CloneSet, tell func(s *simulated, must func(error)), change ...func(*simulated)) {
+func inWorld(t *testing.T, cs *v1beta1.CloneSet, tell func(s *simulated, must func(error)),
+	change ...func(*simulated)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSimulated(simulator.Options{Seed: 3, Profile: simulator.Calm(), Story: true, Guard: true}, change...)
@@ -82,7 +83,8 @@ func (s *simulated) uids() map[types.UID]int32 {
 // TestACloneSetThatIsMadeAgainKeepsItsPods: who must change a selector deletes the object, leaves its pods, and makes
 // it again.
 func TestACloneSetThatIsMadeAgainKeepsItsPods(t *testing.T) {
-	for _, policy := range []v1beta1.PodUpdatePolicyType{v1beta1.ReCreatePodUpdatePolicy, v1beta1.InPlaceIfPossiblePodUpdatePolicy} {
+	for _, policy := range []v1beta1.PodUpdatePolicyType{v1beta1.ReCreatePodUpdatePolicy,
+		v1beta1.InPlaceIfPossiblePodUpdatePolicy} {
 		for name, before := range map[string]string{"the same template": "app:1", "the second template": "app:2"} {
 			t.Run(string(policy)+", "+name, func(t *testing.T) {
 				inWorld(t, simCloneSet(4, policy), func(s *simulated, must func(error)) {
@@ -135,11 +137,14 @@ func TestNothingIsAdoptedForACloneSetThatGoes(t *testing.T) {
 // TestAFailedStrangerIsLeftAlone: a pod of nobody that has ended has nothing to give, and may be kept for its logs.
 func TestAFailedStrangerIsLeftAlone(t *testing.T) {
 	inWorld(t, simCloneSet(2, v1beta1.ReCreatePodUpdatePolicy), func(s *simulated, must func(error)) {
-		stranger := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: simKey().Namespace, Name: "by-hand", Labels: map[string]string{"app": "other"}},
+		stranger := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: simKey().Namespace, Name: "by-hand",
+			Labels: map[string]string{"app": "other"}},
 			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "app:1"}}}}
 		must(s.Create(stranger))
 		s.Kubelet.Evict(client.ObjectKeyFromObject(stranger))
-		must(s.Change("Pod", client.ObjectKeyFromObject(stranger), func(obj client.Object) { obj.SetLabels(map[string]string{"app": "web"}) }))
+		must(s.Change("Pod", client.ObjectKeyFromObject(stranger), func(obj client.Object) {
+			obj.SetLabels(map[string]string{"app": "web"})
+		}))
 		must(s.RunFor(time.Minute))
 		if s.Get("Pod", client.ObjectKeyFromObject(stranger)) == nil {
 			t.Error("the pod was deleted")
@@ -152,13 +157,15 @@ func TestAFailedStrangerIsLeftAlone(t *testing.T) {
 
 // TestASelectorOnTheControllersOwnLabelsMakesNoPods: no pod would ever match, and each pass would make more.
 func TestASelectorOnTheControllersOwnLabelsMakesNoPods(t *testing.T) {
-	for _, key := range []string{"controller-revision-hash", v1beta1.LabelPodTemplateHash, v1beta1.LabelInstanceID, v1beta1.LabelLifecycleState} {
+	for _, key := range []string{"controller-revision-hash", v1beta1.LabelPodTemplateHash, v1beta1.LabelInstanceID,
+		v1beta1.LabelLifecycleState} {
 		t.Run(key, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSimulated(simulator.Options{Seed: 4, Profile: simulator.Calm(), Story: true})
 				defer s.Stop()
 				cs := simCloneSet(2, v1beta1.ReCreatePodUpdatePolicy)
-				cs.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: key, Operator: metav1.LabelSelectorOpDoesNotExist}}
+				cs.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: key,
+					Operator: metav1.LabelSelectorOpDoesNotExist}}
 				if err := s.begin(cs); err != nil {
 					t.Fatal(err)
 				}
@@ -169,7 +176,8 @@ func TestASelectorOnTheControllersOwnLabelsMakesNoPods(t *testing.T) {
 					t.Errorf("%d pods", n)
 				}
 				for _, c := range s.cloneSet().Status.Conditions {
-					if c.Type == v1beta1.ConditionStalled && (c.Status != corev1.ConditionTrue || c.Reason != "InvalidSelector" || !strings.Contains(c.Message, key)) {
+					if c.Type == v1beta1.ConditionStalled && (c.Status != corev1.ConditionTrue || c.Reason != "InvalidSelector" ||
+						!strings.Contains(c.Message, key)) {
 						t.Errorf("Stalled is %s: %s: %s", c.Status, c.Reason, c.Message)
 					}
 				}
@@ -302,7 +310,8 @@ func TestWhatAQuotaRefusesIsTold(t *testing.T) {
 	inWorld(t, simCloneSet(2, v1beta1.ReCreatePodUpdatePolicy), func(s *simulated, must func(error)) {
 		s.Admit(func(obj client.Object) error {
 			if _, ok := obj.(*appsv1.ControllerRevision); ok {
-				return apierrors.NewForbidden(schema.GroupResource{Resource: "controllerrevisions"}, obj.GetName(), errors.New("exceeded quota"))
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "controllerrevisions"}, obj.GetName(),
+					errors.New("exceeded quota"))
 			}
 			return nil
 		})

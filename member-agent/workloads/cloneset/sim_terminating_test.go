@@ -32,7 +32,8 @@ func (c terminating) Create(ctx context.Context, obj client.Object, opts ...clie
 		return c.Client.Create(ctx, obj, opts...)
 	}
 	c.attempts.Add(1)
-	err := apierrors.NewForbidden(schema.GroupResource{Resource: "objects"}, obj.GetName(), errors.New("the namespace is being terminated"))
+	err := apierrors.NewForbidden(schema.GroupResource{Resource: "objects"}, obj.GetName(),
+		errors.New("the namespace is being terminated"))
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	return err
 }
@@ -52,10 +53,11 @@ func TestCase14OneRefusalEndsAllCreates(t *testing.T) {
 		"revisions": func(spec *v1beta1.CloneSetSpec) { spec.Template.Spec.Containers[0].Image = "app:2" },
 		"claims": func(spec *v1beta1.CloneSetSpec) {
 			spec.Replicas = new(int32(9))
-			spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{
-				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-				Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-			}}}
+			spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"},
+				Spec: corev1.PersistentVolumeClaimSpec{
+					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+					Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+				}}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

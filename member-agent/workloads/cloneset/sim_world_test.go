@@ -230,19 +230,27 @@ func (u *user) act() {
 		u.partition, u.partition,
 		func() {
 			n := intstr.FromInt32(r.Int32N(3))
-			u.spec("maxUnavailable "+n.String(), func(s *v1beta1.CloneSetSpec) { s.UpdateStrategy.RollingUpdate.MaxUnavailable = &n })
+			u.spec("maxUnavailable "+n.String(), func(s *v1beta1.CloneSetSpec) {
+				s.UpdateStrategy.RollingUpdate.MaxUnavailable = &n
+			})
 		},
 		func() {
-			n := []intstr.IntOrString{intstr.FromInt32(0), intstr.FromInt32(1), intstr.FromInt32(2), intstr.FromString("50%")}[r.IntN(4)]
+			n := []intstr.IntOrString{intstr.FromInt32(0), intstr.FromInt32(1), intstr.FromInt32(2),
+				intstr.FromString("50%")}[r.IntN(4)]
 			u.spec("maxSurge "+n.String(), func(s *v1beta1.CloneSetSpec) { s.UpdateStrategy.RollingUpdate.MaxSurge = &n })
 		},
 		func() {
 			paused := r.IntN(2) == 0
-			u.spec(fmt.Sprintf("paused %v", paused), func(s *v1beta1.CloneSetSpec) { s.UpdateStrategy.RollingUpdate.Paused = paused })
+			u.spec(fmt.Sprintf("paused %v", paused), func(s *v1beta1.CloneSetSpec) {
+				s.UpdateStrategy.RollingUpdate.Paused = paused
+			})
 		},
 		func() {
-			policy := []v1beta1.PodUpdatePolicyType{v1beta1.ReCreatePodUpdatePolicy, v1beta1.InPlaceIfPossiblePodUpdatePolicy, v1beta1.InPlaceOnlyPodUpdatePolicy}[r.IntN(3)]
-			u.spec("podUpdatePolicy "+string(policy), func(s *v1beta1.CloneSetSpec) { s.UpdateStrategy.RollingUpdate.PodUpdatePolicy = policy })
+			policy := []v1beta1.PodUpdatePolicyType{v1beta1.ReCreatePodUpdatePolicy, v1beta1.InPlaceIfPossiblePodUpdatePolicy,
+				v1beta1.InPlaceOnlyPodUpdatePolicy}[r.IntN(3)]
+			u.spec("podUpdatePolicy "+string(policy), func(s *v1beta1.CloneSetSpec) {
+				s.UpdateStrategy.RollingUpdate.PodUpdatePolicy = policy
+			})
 		},
 		func() {
 			n := r.Int32N(6)
@@ -258,7 +266,9 @@ func (u *user) act() {
 		},
 		func() {
 			n := []*intstr.IntOrString{nil, new(intstr.FromInt32(1)), new(intstr.FromInt32(3))}[r.IntN(3)]
-			u.spec(fmt.Sprintf("scaleStrategy.maxUnavailable %v", n), func(s *v1beta1.CloneSetSpec) { s.ScaleStrategy.MaxUnavailable = n })
+			u.spec(fmt.Sprintf("scaleStrategy.maxUnavailable %v", n), func(s *v1beta1.CloneSetSpec) {
+				s.ScaleStrategy.MaxUnavailable = n
+			})
 		},
 	}
 	if more := u.actions(); len(more) > 0 && r.IntN(2) == 0 {
@@ -273,7 +283,8 @@ func (u *user) image() {
 }
 
 func (u *user) partition() {
-	n := []intstr.IntOrString{intstr.FromInt32(0), intstr.FromInt32(u.random.Int32N(6)), intstr.FromString(fmt.Sprintf("%d%%", u.random.IntN(11)*10))}[u.random.IntN(3)]
+	n := []intstr.IntOrString{intstr.FromInt32(0), intstr.FromInt32(u.random.Int32N(6)),
+		intstr.FromString(fmt.Sprintf("%d%%", u.random.IntN(11)*10))}[u.random.IntN(3)]
 	u.spec("partition "+n.String(), func(s *v1beta1.CloneSetSpec) { s.UpdateStrategy.RollingUpdate.Partition = &n })
 }
 
@@ -350,9 +361,12 @@ func (t *trouble) happen() {
 func profiles() []simulator.Profile {
 	return []simulator.Profile{
 		simulator.Calm(),
-		{Lag: 50 * time.Millisecond, SlowLag: 3 * time.Second, SlowEvery: 20, Latency: 20 * time.Millisecond, Kubelet: time.Second, SlowPods: 10},
-		{Lag: 500 * time.Millisecond, SlowLag: 8 * time.Second, SlowEvery: 10, Latency: 200 * time.Millisecond, FailEvery: 20, Kubelet: time.Second, SlowPods: 5},
-		{Lag: 2 * time.Second, SlowLag: 12 * time.Second, SlowEvery: 5, Latency: 100 * time.Millisecond, FailEvery: 8, Kubelet: 300 * time.Millisecond},
+		{Lag: 50 * time.Millisecond, SlowLag: 3 * time.Second, SlowEvery: 20, Latency: 20 * time.Millisecond,
+			Kubelet: time.Second, SlowPods: 10},
+		{Lag: 500 * time.Millisecond, SlowLag: 8 * time.Second, SlowEvery: 10, Latency: 200 * time.Millisecond, FailEvery: 20,
+			Kubelet: time.Second, SlowPods: 5},
+		{Lag: 2 * time.Second, SlowLag: 12 * time.Second, SlowEvery: 5, Latency: 100 * time.Millisecond, FailEvery: 8,
+			Kubelet: 300 * time.Millisecond},
 	}
 }
 
@@ -366,8 +380,10 @@ type ran struct {
 // runRandom makes one random run to its end.
 func runRandom(seed uint64, story bool, change ...func(*simulated)) ran {
 	r := rand.New(rand.NewPCG(seed, 17))
-	s := newSimulated(simulator.Options{Seed: seed, Profile: profiles()[r.IntN(4)], Story: story, Guard: seed%16 == 0}, change...)
-	policy := []v1beta1.PodUpdatePolicyType{v1beta1.InPlaceIfPossiblePodUpdatePolicy, v1beta1.ReCreatePodUpdatePolicy}[r.IntN(2)]
+	s := newSimulated(simulator.Options{Seed: seed, Profile: profiles()[r.IntN(4)], Story: story, Guard: seed%16 == 0},
+		change...)
+	policy := []v1beta1.PodUpdatePolicyType{v1beta1.InPlaceIfPossiblePodUpdatePolicy,
+		v1beta1.ReCreatePodUpdatePolicy}[r.IntN(2)]
 	cs := simCloneSet(1+r.Int32N(8), policy)
 	if s.features == (features{}) {
 		s.features = featuresOf(seed)
@@ -386,7 +402,8 @@ func runRandom(seed uint64, story bool, change ...func(*simulated)) ran {
 
 // live lets users and trouble do their worst, and then waits for rest.
 func (s *simulated) live(r *rand.Rand) error {
-	u, t := &user{simulated: s, random: rand.New(rand.NewPCG(r.Uint64(), 1))}, &trouble{simulated: s, random: rand.New(rand.NewPCG(r.Uint64(), 2))}
+	u, t := &user{simulated: s, random: rand.New(rand.NewPCG(r.Uint64(), 1))},
+		&trouble{simulated: s, random: rand.New(rand.NewPCG(r.Uint64(), 2))}
 	if err := s.RunFor(time.Duration(r.IntN(6000)) * time.Millisecond); err != nil {
 		return err
 	}
@@ -412,7 +429,8 @@ func (s *simulated) comeToRest(u *user) error {
 		s.Kubelet.Recover(node)
 	}
 	s.Kubelet.Retry()
-	for _, kind := range []simulator.Kind{"Pod", "CloneSet", "ControllerRevision", "PersistentVolumeClaim", "WorkloadSpread"} {
+	for _, kind := range []simulator.Kind{"Pod", "CloneSet", "ControllerRevision", "PersistentVolumeClaim",
+		"WorkloadSpread"} {
 		s.Resume(kind)
 	}
 	for _, letGo := range s.letGo {

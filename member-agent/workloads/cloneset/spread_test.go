@@ -76,7 +76,8 @@ func TestSpreadKindComesLater(t *testing.T) {
 			if subset(&object) != "" {
 				return ""
 			}
-			w.must(client.IgnoreNotFound(w.Delete(w.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: pod}})))
+			w.must(client.IgnoreNotFound(w.Delete(w.Context(),
+				&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: pod}})))
 		}
 		w.settle("early")
 		return "none is"
@@ -87,7 +88,8 @@ func TestSpreadKindComesLater(t *testing.T) {
 func (w *world) pools() {
 	w.Helper()
 	for _, pool := range []string{"a", "b"} {
-		w.must(w.cluster.AddNodes(w.Context(), fleet.NodeSpec{Name: "pool-" + pool, Zone: "a", Labels: map[string]string{"pool": pool},
+		w.must(w.cluster.AddNodes(w.Context(), fleet.NodeSpec{Name: "pool-" + pool, Zone: "a",
+			Labels: map[string]string{"pool": pool},
 			Taints: []corev1.Taint{{Key: "pool", Value: pool, Effect: corev1.TaintEffectNoSchedule}}}))
 	}
 }
@@ -95,8 +97,9 @@ func (w *world) pools() {
 // newSpread returns a WorkloadSpread of the CloneSet of this name over the pools a and b, with these caps: "3", "30%",
 // or "" for none.
 func newSpread(name string, caps ...string) *v1beta1.WorkloadSpread {
-	ws := &v1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: v1beta1.WorkloadSpreadSpec{
-		TargetReference: &v1beta1.TargetReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: name}}}
+	ws := &v1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec: v1beta1.WorkloadSpreadSpec{
+			TargetReference: &v1beta1.TargetReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: name}}}
 	for i, limit := range caps {
 		pool := string(rune('a' + i))
 		s := v1beta1.WorkloadSpreadSubset{
@@ -206,7 +209,8 @@ func spreadCaps(w *world, name string) {
 	w.spread(name, "2", "")
 	w.must(w.Create(w.Context(), newCloneSet(name, 5)))
 	for _, pod := range w.expectSpread(name, "a2 b3") {
-		if cost, want := pod.Annotations[corev1.PodDeletionCost], map[string]string{"a": "200", "b": "100"}[subset(&pod)]; cost != want {
+		if cost, want := pod.Annotations[corev1.PodDeletionCost],
+			map[string]string{"a": "200", "b": "100"}[subset(&pod)]; cost != want {
 			w.Errorf("pod %s of subset %s has the cost %s, want %s", pod.Name, subset(&pod), cost, want)
 		}
 	}
@@ -282,8 +286,9 @@ func spreadInPlace(w *world, name string) {
 
 func spreadStamped(w *world, name string) {
 	ws := newSpread(name, "1", "")
-	ws.Spec.Subsets[0].PreferredNodeSelector = []corev1.PreferredSchedulingTerm{{Weight: 7, Preference: corev1.NodeSelectorTerm{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpExists}}}}}
+	ws.Spec.Subsets[0].PreferredNodeSelector = []corev1.PreferredSchedulingTerm{{Weight: 7,
+		Preference: corev1.NodeSelectorTerm{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpExists}}}}}
 	ws.Spec.Subsets[0].Patch = runtime.RawExtension{Raw: []byte(
 		`{"metadata":{"labels":{"tier":"cheap"}},"spec":{"containers":[{"name":"main","env":[{"name":"WHERE","value":"a"}]}]}}`)}
 	w.must(w.Create(w.Context(), ws))
@@ -302,10 +307,14 @@ func spreadStamped(w *world, name string) {
 			w.Errorf("pod %s has the terms %v", pod.Name, terms)
 		}
 		first := subset(&pod) == "a"
-		tolerates := slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == "pool" && t.Value == subset(&pod) })
-		if !tolerates || (len(node.PreferredDuringSchedulingIgnoredDuringExecution) == 1) != first || (pod.Labels["tier"] == "cheap") != first ||
+		tolerates := slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
+			return t.Key == "pool" && t.Value == subset(&pod)
+		})
+		if !tolerates || (len(node.PreferredDuringSchedulingIgnoredDuringExecution) == 1) != first ||
+			(pod.Labels["tier"] == "cheap") != first ||
 			(len(pod.Spec.Containers[0].Env) == 1) != first {
-			w.Errorf("pod %s of subset %s: %v, %v, %v", pod.Name, subset(&pod), pod.Labels, pod.Spec.Tolerations, pod.Spec.Containers[0].Env)
+			w.Errorf("pod %s of subset %s: %v, %v, %v", pod.Name, subset(&pod), pod.Labels, pod.Spec.Tolerations,
+				pod.Spec.Containers[0].Env)
 		}
 	}
 }
@@ -350,7 +359,8 @@ func spreadClosed(w *world, name string) {
 	w.must(w.Create(w.Context(), newCloneSet(name, 2)))
 	w.expectSpread(name, "a2")
 	ws.Status.SubsetStatuses = []v1beta1.WorkloadSpreadSubsetStatus{{Name: "a", Conditions: []metav1.Condition{{
-		Type: v1beta1.WorkloadSpreadSubsetSchedulable, Status: metav1.ConditionFalse, Reason: "Unschedulable", LastTransitionTime: metav1.Now()}}}}
+		Type: v1beta1.WorkloadSpreadSubsetSchedulable, Status: metav1.ConditionFalse, Reason: "Unschedulable",
+		LastTransitionTime: metav1.Now()}}}}
 	w.must(w.Status().Update(w.Context(), ws))
 	w.known(ws)
 	w.change(name, replicas(4))

@@ -40,7 +40,8 @@ type world struct {
 // and plural.
 func newWorld(t testing.TB, kinds ...string) *world {
 	t.Helper()
-	c := apiserver.Cluster(t, fleet.ClusterSpec{Name: "solo", Nodes: fleet.Nodes("solo", "eu", []string{"a", "b"}, 2)}, true,
+	c := apiserver.Cluster(t, fleet.ClusterSpec{Name: "solo", Nodes: fleet.Nodes("solo", "eu", []string{"a", "b"}, 2)},
+		true,
 		"clonesets.apps.kruise.io") // the others' rules are not under test here
 	w := &world{TB: t, cluster: c, config: c.RESTConfig()}
 	w.install(kinds...)
@@ -166,7 +167,8 @@ func (w *world) settle(name string) map[string]corev1.Pod {
 		if got.ObservedGeneration != cs.Generation {
 			return fmt.Sprintf("generation %d is not observed", cs.Generation)
 		}
-		if s := [6]int32{got.Replicas, got.ReadyReplicas, got.AvailableReplicas, got.UpdatedReplicas, got.UpdatedReadyReplicas, got.UpdatedAvailableReplicas}; s != want {
+		if s := [6]int32{got.Replicas, got.ReadyReplicas, got.AvailableReplicas, got.UpdatedReplicas,
+			got.UpdatedReadyReplicas, got.UpdatedAvailableReplicas}; s != want {
 			return fmt.Sprintf("status %v, pods %v", s, want)
 		}
 		if got.Replicas != *cs.Spec.Replicas || got.AvailableReplicas != got.Replicas {

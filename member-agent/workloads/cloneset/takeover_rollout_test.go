@@ -61,7 +61,8 @@ func (c *taken) done(name string) {
 	c.eventually(name+" comes to rest", func() string {
 		cs := c.cloneSet(name)
 		s, all := cs.Status, *cs.Spec.Replicas
-		if s.ObservedGeneration != cs.Generation || s.Replicas != all || s.UpdatedAvailableReplicas != all || s.AvailableReplicas != all ||
+		if s.ObservedGeneration != cs.Generation || s.Replicas != all || s.UpdatedAvailableReplicas != all ||
+			s.AvailableReplicas != all ||
 			s.CurrentRevision != s.UpdateRevision || len(c.podsOf(name)) != int(all) {
 			return fmt.Sprintf("generation %d, status %+v", cs.Generation, s)
 		}
@@ -85,7 +86,8 @@ func (c *taken) finishInPlace(name string) {
 			}
 			continue
 		}
-		if n := is.Status.ContainerStatuses[0].RestartCount; !written[pod] || n != was.Status.ContainerStatuses[0].RestartCount+1 {
+		if n := is.Status.ContainerStatuses[0].RestartCount; !written[pod] ||
+			n != was.Status.ContainerStatuses[0].RestartCount+1 {
 			c.Errorf("pod %s restarted %d times", pod, n)
 		}
 	}
@@ -118,7 +120,8 @@ func (c *taken) goTo(moment, name string) {
 	c.edit(name, func(cs *v1beta1.CloneSet) { cs.Spec = want.Spec })
 	c.eventually(name+" is where it was", func() string {
 		is := c.cloneSet(name).Status
-		if is.UpdatedAvailableReplicas != want.Status.UpdatedAvailableReplicas || is.AvailableReplicas != want.Status.AvailableReplicas ||
+		if is.UpdatedAvailableReplicas != want.Status.UpdatedAvailableReplicas ||
+			is.AvailableReplicas != want.Status.AvailableReplicas ||
 			is.UpdateRevision != want.Status.UpdateRevision {
 			return fmt.Sprintf("status %+v", is)
 		}

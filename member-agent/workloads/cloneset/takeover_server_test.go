@@ -107,7 +107,8 @@ func withoutStrategyEnum(c *taken, files fstest.MapFS) fstest.MapFS {
 		versions, _, err := unstructured.NestedSlice(object, "spec", "versions")
 		c.must(err)
 		for _, version := range versions {
-			unstructured.RemoveNestedField(version.(map[string]any), "schema", "openAPIV3Schema", "properties", "spec", "properties",
+			unstructured.RemoveNestedField(version.(map[string]any), "schema", "openAPIV3Schema", "properties", "spec",
+				"properties",
 				"updateStrategy", "properties", "type", "enum")
 		}
 		c.must(unstructured.SetNestedSlice(object, versions, "spec", "versions"))
@@ -124,7 +125,8 @@ func (c *taken) load() {
 	c.Helper()
 	c.must(c.Create(c.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}))
 	c.eventually("the namespace's service account", func() string {
-		if err := c.Get(c.Context(), client.ObjectKey{Namespace: c.namespace, Name: "default"}, &corev1.ServiceAccount{}); err != nil {
+		if err := c.Get(c.Context(), client.ObjectKey{Namespace: c.namespace, Name: "default"},
+			&corev1.ServiceAccount{}); err != nil {
 			return err.Error()
 		}
 		return ""
@@ -195,7 +197,8 @@ func (c *taken) node(pod *unstructured.Unstructured) {
 			Annotations: map[string]string{fleet.AnnotationKubelet: fleet.KubeletNone}},
 		Status: corev1.NodeStatus{
 			Allocatable: room, Capacity: room,
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: now, LastTransitionTime: now}},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: now,
+				LastTransitionTime: now}},
 		},
 	})
 	if !apierrors.IsAlreadyExists(err) {
@@ -234,7 +237,8 @@ type state struct {
 
 func (c *taken) state() state {
 	c.Helper()
-	s := state{map[string]v1beta1.CloneSet{}, map[string]corev1.Pod{}, map[string]corev1.PersistentVolumeClaim{}, map[string]appsv1.ControllerRevision{}}
+	s := state{map[string]v1beta1.CloneSet{}, map[string]corev1.Pod{}, map[string]corev1.PersistentVolumeClaim{},
+		map[string]appsv1.ControllerRevision{}}
 	var cloneSets v1beta1.CloneSetList
 	c.must(c.List(c.Context(), &cloneSets, client.InNamespace(c.namespace)))
 	for _, cs := range cloneSets.Items {
@@ -263,7 +267,8 @@ func (c *taken) nothingHappens() {
 	c.Helper()
 	before := c.state()
 	if len(before.cloneSets) != len(c.recorded.of("CloneSet")) || len(before.pods) != len(c.recorded.of("Pod")) ||
-		len(before.revisions) != len(c.recorded.of("ControllerRevision")) || len(before.claims) != len(c.recorded.of("PersistentVolumeClaim")) {
+		len(before.revisions) != len(c.recorded.of("ControllerRevision")) ||
+		len(before.claims) != len(c.recorded.of("PersistentVolumeClaim")) {
 		c.Fatal("not everything was loaded")
 	}
 	c.start()
@@ -304,7 +309,8 @@ func (c *taken) nothingHappens() {
 }
 
 func lacksConditions(cs *v1beta1.CloneSet) string {
-	for _, want := range []v1beta1.CloneSetConditionType{v1beta1.ConditionReady, v1beta1.ConditionReconciling, v1beta1.ConditionStalled} {
+	for _, want := range []v1beta1.CloneSetConditionType{v1beta1.ConditionReady, v1beta1.ConditionReconciling,
+		v1beta1.ConditionStalled} {
 		if !slices.ContainsFunc(cs.Status.Conditions, func(c v1beta1.CloneSetCondition) bool { return c.Type == want }) {
 			return fmt.Sprintf("it has no condition %s", want)
 		}
@@ -322,7 +328,8 @@ func (c *taken) expectSameState(before, after state) {
 		if !equality.Semantic.DeepEqual(was, status) {
 			c.Errorf("the status of %s was recorded as %+v, is %+v", name, was, status)
 		}
-		if is.Generation != cs.Generation || !equality.Semantic.DeepEqual(is.Labels, cs.Labels) || !equality.Semantic.DeepEqual(is.Annotations, cs.Annotations) {
+		if is.Generation != cs.Generation || !equality.Semantic.DeepEqual(is.Labels, cs.Labels) ||
+			!equality.Semantic.DeepEqual(is.Annotations, cs.Annotations) {
 			c.Errorf("CloneSet %s changed", name)
 		}
 		for _, condition := range is.Status.Conditions {
@@ -350,8 +357,10 @@ func (c *taken) expectSameState(before, after state) {
 			c.Errorf("revision %s changed", name)
 		}
 	}
-	if len(after.pods) != len(before.pods) || len(after.claims) != len(before.claims) || len(after.revisions) != len(before.revisions) {
-		c.Errorf("%d pods, %d claims, %d revisions became %d, %d, %d", len(before.pods), len(before.claims), len(before.revisions),
+	if len(after.pods) != len(before.pods) || len(after.claims) != len(before.claims) ||
+		len(after.revisions) != len(before.revisions) {
+		c.Errorf("%d pods, %d claims, %d revisions became %d, %d, %d", len(before.pods), len(before.claims),
+			len(before.revisions),
 			len(after.pods), len(after.claims), len(after.revisions))
 	}
 }

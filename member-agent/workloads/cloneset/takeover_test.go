@@ -66,7 +66,8 @@ func takeOverAll(t *testing.T, moment string) {
 	}
 }
 
-func takeOver(t *testing.T, cs *v1beta1.CloneSet, pods *podset.Source, claims *volumes.Source, revisions []*appsv1.ControllerRevision) {
+func takeOver(t *testing.T, cs *v1beta1.CloneSet, pods *podset.Source, claims *volumes.Source,
+	revisions []*appsv1.ControllerRevision) {
 	sim := newSimulation(t, 0)
 	sim.cs, sim.now = cs, time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
 	for _, revision := range revisions {

@@ -17,7 +17,8 @@ func TestEventsNameTheRevisionOfThePods(t *testing.T) {
 	s.facts.Update = workload.Revision{Revision: inplace.Revision{Name: "web-new"}}
 	s.plan.Update = []workload.Update{{To: inplace.Revision{Name: "web-old"}}, {To: inplace.Revision{Name: "web-old"}}}
 	s.done.Updated = 2
-	(&Reconciler{Controller: &workload.Controller[*v1beta1.CloneSet, memory]{Events: recorder}}).Record(s.pass, s.done, s.plan.Actions)
+	(&Reconciler{Controller: &workload.Controller[*v1beta1.CloneSet, memory]{Events: recorder}}).Record(s.pass, s.done,
+		s.plan.Actions)
 	if got, want := <-recorder.Events, "Normal SuccessfulUpdatePodInPlace updated 2 pods in place to web-old"; got != want {
 		t.Errorf("told %q, want %q", got, want)
 	}

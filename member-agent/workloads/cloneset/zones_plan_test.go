@@ -25,7 +25,8 @@ func (s *simulation) node(name string) *corev1.Node {
 	if !ok {
 		return nil
 	}
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelTopologyZone: zone}}}
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
+		Labels: map[string]string{corev1.LabelTopologyZone: zone}}}
 }
 
 // schedule gives a pod a node, and tells whether it has one: one of the zone that its affinity asks for, where nodes
@@ -38,7 +39,9 @@ func (s *simulation) schedule(pod *corev1.Pod) bool {
 	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
 		if zone := asksFor(pod); zone == "" || zone == s.nodes[name] {
 			pod.Spec.NodeName = name
-			pod.Status.Conditions = slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+			pod.Status.Conditions = slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+				return c.Type == corev1.PodScheduled
+			})
 			return true
 		}
 	}
@@ -80,7 +83,8 @@ func (s *simulation) checkZones(f Facts, plan Plan, removed map[string]bool) {
 		for _, zone := range c.Subsets {
 			total++
 			if count[zone]++; count[zone] > s.zones[zone]+max(0, total-f.Limits.Replicas) {
-				s.t.Fatalf("zone %q gets pod %d of %d, with %d pods of %d", zone, count[zone], s.zones[zone], total, f.Limits.Replicas)
+				s.t.Fatalf("zone %q gets pod %d of %d, with %d pods of %d", zone, count[zone], s.zones[zone], total,
+					f.Limits.Replicas)
 			}
 		}
 	}
@@ -311,8 +315,10 @@ func TestPlansOfZones(t *testing.T) {
 func TestZonesAreStamped(t *testing.T) {
 	s := zoned(t, "a2 b1")
 	required := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
-		{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "arch", Operator: corev1.NodeSelectorOpIn, Values: []string{"arm64"}}}},
-		{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "arch", Operator: corev1.NodeSelectorOpIn, Values: []string{"amd64"}}}},
+		{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "arch", Operator: corev1.NodeSelectorOpIn,
+			Values: []string{"arm64"}}}},
+		{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "arch", Operator: corev1.NodeSelectorOpIn,
+			Values: []string{"amd64"}}}},
 	}}
 	s.cs.Spec.Template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}}
 	f := s.facts()
@@ -326,7 +332,8 @@ func TestZonesAreStamped(t *testing.T) {
 		zone := revision.Template.Annotations[topology.AnnotationZone]
 		for _, term := range revision.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
 			if n := len(term.MatchExpressions); n != 2 || term.MatchExpressions[0].Key != "arch" ||
-				term.MatchExpressions[1].Key != corev1.LabelTopologyZone || !slices.Equal(term.MatchExpressions[1].Values, []string{zone}) {
+				term.MatchExpressions[1].Key != corev1.LabelTopologyZone ||
+				!slices.Equal(term.MatchExpressions[1].Values, []string{zone}) {
 				t.Errorf("a pod of zone %s has the term %v", zone, term)
 			}
 		}
@@ -415,7 +422,8 @@ func TestReadZones(t *testing.T) {
 		case want == "" && cause != nil:
 			t.Errorf("%s: %+v", text, cause)
 		case want != "" && (cause == nil || cause.Reason != ReasonInvalidZones || !strings.Contains(cause.Message, want) ||
-			!strings.Contains(cause.Message, topology.AnnotationZones) || !strings.HasSuffix(cause.Message, "remove it if no hub owns this object")):
+			!strings.Contains(cause.Message, topology.AnnotationZones) ||
+			!strings.HasSuffix(cause.Message, "remove it if no hub owns this object")):
 			t.Errorf("%s: %+v, want %q", text, cause, want)
 		}
 	}
@@ -432,7 +440,8 @@ func TestReadHubSpread(t *testing.T) {
 		s := newSimulation(t, 1)
 		s.cs.Annotations = map[string]string{topology.AnnotationSpread: text}
 		_, cause := validate(s.cs)
-		if want == "" && cause != nil || want != "" && (cause == nil || cause.Reason != reasonInvalidSpread || !strings.Contains(cause.Message, want)) {
+		if want == "" && cause != nil || want != "" && (cause == nil || cause.Reason != reasonInvalidSpread ||
+			!strings.Contains(cause.Message, want)) {
 			t.Errorf("%s: %+v, want %q", text, cause, want)
 		}
 	}

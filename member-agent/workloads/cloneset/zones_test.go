@@ -72,7 +72,8 @@ func TestZones(t *testing.T) {
 	w.change(name, zones(4, `{"a":-1}`))
 	w.eventually("it is stalled", func() string {
 		for _, c := range w.get(name).Status.Conditions {
-			if c.Type == v1beta1.ConditionStalled && c.Status == corev1.ConditionTrue && c.Reason == "InvalidZones" && strings.Contains(c.Message, "less than 0") {
+			if c.Type == v1beta1.ConditionStalled && c.Status == corev1.ConditionTrue && c.Reason == "InvalidZones" &&
+				strings.Contains(c.Message, "less than 0") {
 				return ""
 			}
 		}

@@ -46,12 +46,14 @@ func ready(name string, since time.Duration) *corev1.Pod {
 
 // bound is a pod that has a node and starts.
 func bound(name string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}, Spec: corev1.PodSpec{NodeName: "n"}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
+		Spec: corev1.PodSpec{NodeName: "n"}}
 }
 
 // fresh is a pod that the scheduler has not looked at yet.
 func fresh(name string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(start)}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name),
+		CreationTimestamp: metav1.NewTime(start)}}
 }
 
 func reserved(pod *corev1.Pod) *corev1.Pod {
@@ -72,18 +74,33 @@ func TestPlace(t *testing.T) {
 		failed *conditions.Cause // of the child's controller
 	}{
 		{"no child's pods wait", cloneSetKind, 2, []*corev1.Pod{ready("p-0", 0), bound("p-1")}, placing{holds: 2}, nil},
-		{"a pod waits for the critical time to pass", cloneSetKind, 2, []*corev1.Pod{ready("p-0", 0), waiting("p-1", young)}, placing{holds: 2, next: 10 * time.Second, lacking: 1, unbound: 1}, nil},
-		{"two of three are stuck", cloneSetKind, 3, []*corev1.Pod{ready("p-0", 0), waiting("p-1", old), waiting("p-2", old)}, placing{stuck: 2, holds: 1, lacking: 2, unbound: 2}, nil},
-		{"pods that start, or are not made yet, are no reason", deploymentKind, 4, []*corev1.Pod{bound("p-0"), bound("p-1")}, placing{holds: 4, lacking: 2, unbound: 2}, nil},
-		{"a pod too many may wait: a surge", cloneSetKind, 2, []*corev1.Pod{ready("p-0", 0), ready("p-1", 0), waiting("p-2", old)}, placing{holds: 2}, nil},
-		{"the child was made smaller, and has not done it yet", cloneSetKind, 1, []*corev1.Pod{ready("p-0", 0), waiting("p-1", old), waiting("p-2", old)}, placing{holds: 1}, nil},
-		{"one too many and one of its own", cloneSetKind, 2, []*corev1.Pod{ready("p-0", 0), waiting("p-1", old), waiting("p-2", old)}, placing{stuck: 1, holds: 1, lacking: 1, unbound: 1}, nil},
-		{"the first pod of a StatefulSet holds up all others", statefulSetKind, 9, []*corev1.Pod{waiting("p-0", old)}, placing{stuck: 1, holds: 0, lacking: 9, unbound: 9}, nil},
-		{"the last pod of a StatefulSet is stuck", statefulSetKind, 3, []*corev1.Pod{ready("p-0", 0), ready("p-1", 0), waiting("p-2", old)}, placing{stuck: 1, holds: 2, lacking: 1, unbound: 1}, nil},
-		{"a StatefulSet cannot give up a pod below one that runs", statefulSetKind, 3, []*corev1.Pod{ready("p-0", 0), waiting("p-1", old), ready("p-2", 0)}, placing{stuck: 1, holds: 3, lacking: 1, unbound: 1}, nil},
-		{"pods that a quota refuses say nothing of nodes", cloneSetKind, 3, []*corev1.Pod{ready("p-0", 0)}, placing{holds: 3, lacking: 2}, refused},
-		{"pods that a quota refuses, and one that waits", cloneSetKind, 3, []*corev1.Pod{ready("p-0", 0), fresh("p-1")}, placing{holds: 3, lacking: 2, unbound: 1}, refused},
-		{"a pod of a StatefulSet that does not start keeps the next ones from being made", statefulSetKind, 3, []*corev1.Pod{bound("p-0")}, placing{holds: 3, lacking: 2}, nil},
+		{"a pod waits for the critical time to pass", cloneSetKind, 2, []*corev1.Pod{ready("p-0", 0), waiting("p-1", young)},
+			placing{holds: 2, next: 10 * time.Second, lacking: 1, unbound: 1}, nil},
+		{"two of three are stuck", cloneSetKind, 3, []*corev1.Pod{ready("p-0", 0), waiting("p-1", old), waiting("p-2", old)},
+			placing{stuck: 2, holds: 1, lacking: 2, unbound: 2}, nil},
+		{"pods that start, or are not made yet, are no reason", deploymentKind, 4, []*corev1.Pod{bound("p-0"), bound("p-1")},
+			placing{holds: 4, lacking: 2, unbound: 2}, nil},
+		{"a pod too many may wait: a surge", cloneSetKind, 2,
+			[]*corev1.Pod{ready("p-0", 0), ready("p-1", 0), waiting("p-2", old)}, placing{holds: 2}, nil},
+		{"the child was made smaller, and has not done it yet", cloneSetKind, 1,
+			[]*corev1.Pod{ready("p-0", 0), waiting("p-1", old), waiting("p-2", old)}, placing{holds: 1}, nil},
+		{"one too many and one of its own", cloneSetKind, 2,
+			[]*corev1.Pod{ready("p-0", 0), waiting("p-1", old), waiting("p-2", old)},
+			placing{stuck: 1, holds: 1, lacking: 1, unbound: 1}, nil},
+		{"the first pod of a StatefulSet holds up all others", statefulSetKind, 9, []*corev1.Pod{waiting("p-0", old)},
+			placing{stuck: 1, holds: 0, lacking: 9, unbound: 9}, nil},
+		{"the last pod of a StatefulSet is stuck", statefulSetKind, 3,
+			[]*corev1.Pod{ready("p-0", 0), ready("p-1", 0), waiting("p-2", old)},
+			placing{stuck: 1, holds: 2, lacking: 1, unbound: 1}, nil},
+		{"a StatefulSet cannot give up a pod below one that runs", statefulSetKind, 3,
+			[]*corev1.Pod{ready("p-0", 0), waiting("p-1", old), ready("p-2", 0)},
+			placing{stuck: 1, holds: 3, lacking: 1, unbound: 1}, nil},
+		{"pods that a quota refuses say nothing of nodes", cloneSetKind, 3, []*corev1.Pod{ready("p-0", 0)},
+			placing{holds: 3, lacking: 2}, refused},
+		{"pods that a quota refuses, and one that waits", cloneSetKind, 3, []*corev1.Pod{ready("p-0", 0), fresh("p-1")},
+			placing{holds: 3, lacking: 2, unbound: 1}, refused},
+		{"a pod of a StatefulSet that does not start keeps the next ones from being made", statefulSetKind, 3,
+			[]*corev1.Pod{bound("p-0")}, placing{holds: 3, lacking: 2}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
@@ -103,7 +120,8 @@ func TestPlace(t *testing.T) {
 func TestGate(t *testing.T) {
 	s := &schedule{critical: 30 * time.Second, closed: 300 * time.Second}
 	condition := func(status corev1.ConditionStatus, ago time.Duration) *kruise.SubsetCondition {
-		return &kruise.SubsetCondition{Type: kruise.SubsetSchedulable, Status: status, LastTransitionTime: metav1.NewTime(start.Add(-ago))}
+		return &kruise.SubsetCondition{Type: kruise.SubsetSchedulable, Status: status,
+			LastTransitionTime: metav1.NewTime(start.Add(-ago))}
 	}
 	tests := []struct {
 		why   string
@@ -117,15 +135,19 @@ func TestGate(t *testing.T) {
 		{"new, and stuck", nil, 1, true, true, 300 * time.Second, 0},
 		{"open, and stuck", condition(corev1.ConditionTrue, time.Hour), 2, true, true, 300 * time.Second, 0},
 		{"open stays open", condition(corev1.ConditionTrue, time.Hour), 0, false, false, 0, time.Hour},
-		{"closed for a while", condition(corev1.ConditionFalse, 100*time.Second), 0, true, false, 200 * time.Second, 100 * time.Second},
-		{"closed, while a pod of its min waits", condition(corev1.ConditionFalse, 100*time.Second), 1, true, false, 200 * time.Second, 100 * time.Second},
+		{"closed for a while", condition(corev1.ConditionFalse, 100*time.Second), 0, true, false, 200 * time.Second,
+			100 * time.Second},
+		{"closed, while a pod of its min waits", condition(corev1.ConditionFalse, 100*time.Second), 1, true, false,
+			200 * time.Second, 100 * time.Second},
 		{"the time is over", condition(corev1.ConditionFalse, 300*time.Second), 0, false, true, 0, 0},
-		{"the time is over, and the pod of its min still waits: nothing is written", condition(corev1.ConditionFalse, time.Hour), 1, true, false, 0, time.Hour},
+		{"the time is over, and the pod of its min still waits: nothing is written",
+			condition(corev1.ConditionFalse, time.Hour), 1, true, false, 0, time.Hour},
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
 			got := gateOf(tt.old, placing{stuck: tt.stuck, lacking: tt.stuck, unbound: tt.stuck}, s, start)
-			if got.closed != tt.closed || got.turned != tt.turned || got.wait(start) != tt.wait || !got.since.Time.Equal(start.Add(-tt.since)) {
+			if got.closed != tt.closed || got.turned != tt.turned || got.wait(start) != tt.wait ||
+				!got.since.Time.Equal(start.Add(-tt.since)) {
 				t.Errorf("got %+v, opens in %s", got, got.wait(start))
 			}
 		})
@@ -142,14 +164,16 @@ func TestScheduleDefaults(t *testing.T) {
 	if got := *scheduleOf(ud); got != (schedule{critical: 30 * time.Second, closed: 300 * time.Second}) {
 		t.Errorf("defaults are %+v", got)
 	}
-	strategy.Adaptive = &kruise.AdaptiveUnitedDeploymentStrategy{RescheduleCriticalSeconds: new(int32(0)), UnschedulableDuration: new(int32(0))}
+	strategy.Adaptive = &kruise.AdaptiveUnitedDeploymentStrategy{RescheduleCriticalSeconds: new(int32(0)),
+		UnschedulableDuration: new(int32(0))}
 	if got := *scheduleOf(ud); got != (schedule{closed: time.Second}) {
 		t.Errorf("0 and 0 are %+v: a subset would be tried without end", got)
 	}
 	ud = fixture(t, cloneSets, 1, "a", "b", "c")
 	ud.Spec.Topology.ScheduleStrategy = *strategy
 	strategy = &ud.Spec.Topology.ScheduleStrategy
-	strategy.Adaptive = &kruise.AdaptiveUnitedDeploymentStrategy{RescheduleCriticalSeconds: new(int32(10)), UnschedulableDuration: new(int32(15))}
+	strategy.Adaptive = &kruise.AdaptiveUnitedDeploymentStrategy{RescheduleCriticalSeconds: new(int32(10)),
+		UnschedulableDuration: new(int32(15))}
 	if got := *scheduleOf(ud); got != (schedule{critical: 10 * time.Second, closed: 20 * time.Second}) {
 		t.Errorf("10 and 15 of three subsets are %+v: pods would go to and fro between the first two", got)
 	}
@@ -173,22 +197,31 @@ func TestReserve(t *testing.T) {
 	}{
 		{"nobody waits", 2, []*corev1.Pod{ready("a", 0), bound("b")}, 0, nil, "0", 0},
 		{"one will be", 1, []*corev1.Pod{waiting("a", young)}, 0, nil, "0", 10 * time.Second},
-		{"one is, and the next one with it", 3, []*corev1.Pod{waiting("a", old), waiting("b", young), bound("c")}, 0, nil, "a=true b=true 2", 10 * time.Second},
+		{"one is, and the next one with it", 3, []*corev1.Pod{waiting("a", old), waiting("b", young), bound("c")}, 0, nil,
+			"a=true b=true 2", 10 * time.Second},
 		{"the subset is closed", 1, []*corev1.Pod{waiting("a", young)}, 1, nil, "a=true 1", 10 * time.Second},
-		{"our own mark is not seen yet", 1, []*corev1.Pod{waiting("a", old)}, 0, map[types.UID]string{"a": reservedValue}, "1", 0},
-		{"reserved, and ready for too short", 1, []*corev1.Pod{reserved(ready("a", 100*time.Second))}, 1, nil, "1", 200 * time.Second},
-		{"reserved, and ready for long enough", 1, []*corev1.Pod{reserved(ready("a", 300*time.Second))}, 1, nil, "a=false 0", 0},
+		{"our own mark is not seen yet", 1, []*corev1.Pod{waiting("a", old)}, 0, map[types.UID]string{"a": reservedValue},
+			"1", 0},
+		{"reserved, and ready for too short", 1, []*corev1.Pod{reserved(ready("a", 100*time.Second))}, 1, nil, "1",
+			200 * time.Second},
+		{"reserved, and ready for long enough", 1, []*corev1.Pod{reserved(ready("a", 300*time.Second))}, 1, nil, "a=false 0",
+			0},
 		{"reserved, and starting", 1, []*corev1.Pod{reserved(bound("a"))}, 1, nil, "1", 0},
-		{"old pods of a slow rollout are not", 2, []*corev1.Pod{ready("a", time.Hour), ready("b", time.Hour)}, 1, nil, "0", 0},
-		{"a pod of a surge is not", 2, []*corev1.Pod{ready("a", 0), waiting("b", old), waiting("c", old)}, 0, nil, "b=true 1", 0},
-		{"an update replaces a reserved pod: the scheduler has not seen the new one", 1, []*corev1.Pod{fresh("a")}, 1, nil, "a=true 1", 0},
+		{"old pods of a slow rollout are not", 2, []*corev1.Pod{ready("a", time.Hour), ready("b", time.Hour)}, 1, nil, "0",
+			0},
+		{"a pod of a surge is not", 2, []*corev1.Pod{ready("a", 0), waiting("b", old), waiting("c", old)}, 0, nil, "b=true 1",
+			0},
+		{"an update replaces a reserved pod: the scheduler has not seen the new one", 1, []*corev1.Pod{fresh("a")}, 1, nil,
+			"a=true 1", 0},
 		{"an update deletes a reserved pod: the new one does not exist yet", 2, []*corev1.Pod{ready("a", 0)}, 1, nil, "1", 0},
 		{"the new pod has a node already", 2, []*corev1.Pod{ready("a", 0), bound("b")}, 1, nil, "b=true 1", 0},
 		{"of two new pods the one without a node", 2, []*corev1.Pod{bound("a"), fresh("b")}, 1, nil, "b=true 1", 0},
-		{"a pod that serves is updated beside a reserved one", 2, []*corev1.Pod{fresh("a"), reserved(waiting("b", old))}, 1, nil, "1", 0},
+		{"a pod that serves is updated beside a reserved one", 2, []*corev1.Pod{fresh("a"), reserved(waiting("b", old))}, 1,
+			nil, "1", 0},
 		{"the reserved pod was scaled in", 1, []*corev1.Pod{ready("a", 0)}, 1, nil, "0", 0},
 		{"the reserved pod counts again", 1, []*corev1.Pod{reserved(ready("a", 300*time.Second))}, 1, nil, "a=false 0", 0},
-		{"a surge beside a reserved pod", 2, []*corev1.Pod{ready("a", 0), reserved(waiting("b", old)), waiting("c", young)}, 1, nil, "1", 10 * time.Second},
+		{"a surge beside a reserved pod", 2, []*corev1.Pod{ready("a", 0), reserved(waiting("b", old)), waiting("c", young)},
+			1, nil, "1", 10 * time.Second},
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
@@ -249,7 +282,8 @@ func TestReservedPodsDoNotBlockRollouts(t *testing.T) {
 				return new(intstr.Parse(s))
 			}
 			set := &kruise.CloneSetSpec{}
-			set.UpdateStrategy.RollingUpdate = &kruise.RollingUpdateCloneSetStrategy{MaxUnavailable: number(tt.unavailable), MaxSurge: number(tt.surge)}
+			set.UpdateStrategy.RollingUpdate = &kruise.RollingUpdateCloneSetStrategy{MaxUnavailable: number(tt.unavailable),
+				MaxSurge: number(tt.surge)}
 			allowReservedInCloneSet(set, order{replicas: 10, reserved: tt.reserved, waiting: tt.reserved})
 			d := &appsv1.DeploymentSpec{Strategy: appsv1.DeploymentStrategy{RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: number(tt.unavailable)}}}
 			allowReservedInDeployment(d, order{replicas: 10, reserved: tt.reserved, waiting: tt.reserved})
@@ -277,7 +311,8 @@ func newAdaptiveStory(t *testing.T, n int32, subsets ...string) *adaptiveStory {
 	ud := fixture(t, cloneSets, n, subsets...)
 	ud.Spec.Topology.ScheduleStrategy.Type = kruise.AdaptiveUnitedDeploymentScheduleStrategyType
 	return &adaptiveStory{T: t, room: map[string]int32{},
-		o: &observed{ud: ud, revision: "web-1", known: map[types.UID]written{}, now: start, pods: map[types.UID][]*corev1.Pod{}}}
+		o: &observed{ud: ud, revision: "web-1", known: map[types.UID]written{}, now: start,
+			pods: map[types.UID][]*corev1.Pod{}}}
 }
 
 // pass makes a plan and writes its status; what the plan asks of the children happens unless it only turned a gate.
@@ -342,7 +377,8 @@ func (s *adaptiveStory) play() {
 		pods := slices.Concat(nodes, waits)
 		pods = pods[:min(len(pods), int(c.replicas))]
 		c.observed = true
-		c.pods = counters{replicas: int32(len(pods)), ready: has, available: has, updated: has, updatedReady: has, updatedAvailable: has}
+		c.pods = counters{replicas: int32(len(pods)), ready: has, available: has, updated: has, updatedReady: has,
+			updatedAvailable: has}
 		s.o.pods[c.object.GetUID()] = pods
 	}
 }
@@ -453,16 +489,19 @@ func TestConditionsSayWhatHappens(t *testing.T) {
 	if c.Reason != division.SubsetUnschedulable || !c.LastTransitionTime.Time.Equal(start.Add(30*time.Second)) {
 		t.Errorf("condition %+v", c)
 	}
-	if want := "pods found no node; it has 0 of 2 pods; instead b runs 2 more; it is tried again at 2026-01-02T03:09:35Z"; c.Message != want {
+	if want := "pods found no node; it has 0 of 2 pods; instead b runs 2 more; it is tried again at " +
+		"2026-01-02T03:09:35Z"; c.Message != want {
 		t.Errorf("message %q, want %q", c.Message, want)
 	}
 	s.room["a"] = 1
 	s.after(300 * time.Second).pass()
 	s.pass()
-	if c = s.o.ud.Status.SubsetStatuses[0].Conditions[0]; c.Reason != division.SubsetReturning || c.Status != corev1.ConditionTrue {
+	if c = s.o.ud.Status.SubsetStatuses[0].Conditions[0]; c.Reason != division.SubsetReturning ||
+		c.Status != corev1.ConditionTrue {
 		t.Errorf("condition %+v", c)
 	}
-	if c := s.o.ud.Status.SubsetStatuses[1].Conditions[0]; c.Reason != division.SubsetStandIn || c.Message != "it runs 2 pods of other subsets until they are ready there" {
+	if c := s.o.ud.Status.SubsetStatuses[1].Conditions[0]; c.Reason != division.SubsetStandIn ||
+		c.Message != "it runs 2 pods of other subsets until they are ready there" {
 		t.Errorf("condition of b %+v", c)
 	}
 }

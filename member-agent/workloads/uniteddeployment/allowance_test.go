@@ -36,7 +36,8 @@ func TestChildrenWithoutAllowance(t *testing.T) {
 		}
 		return o, p
 	}
-	for name, base := range map[string]string{"CloneSet": cloneSets, "Deployment": deployments, "StatefulSet": statefulSets} {
+	for name, base := range map[string]string{"CloneSet": cloneSets, "Deployment": deployments,
+		"StatefulSet": statefulSets} {
 		t.Run(name, func(t *testing.T) {
 			for _, rest := range []workload.Budget{{}, {Granted: true}, {Granted: true, Expired: true}} {
 				if _, p := at(t, base, 3, rest); len(p.change) != 0 || p.wake != 0 {

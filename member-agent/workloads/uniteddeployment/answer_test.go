@@ -40,11 +40,14 @@ func TestAnswersOrders(t *testing.T) {
 	}{
 		{"nothing to do", func(*kruise.UnitedDeployment) {}, nil, nil, 8, 2},
 		{"a removed subset gives up pods", withoutB, nil, nil, 8, 1},
-		{"a removed subset keeps pods until others are available", withoutB, func(o *observed) { o.children[0].pods.available = 0 }, nil, 8, 1},
+		{"a removed subset keeps pods until others are available", withoutB,
+			func(o *observed) { o.children[0].pods.available = 0 }, nil, 8, 1},
 		{"a removed subset whose drain failed", withoutB, nil, errors.New("no answer"), 8, 1},
 		{"a child has to change", func(ud *kruise.UnitedDeployment) { ud.Spec.Topology.Subsets[0].Replicas = new(intstr.FromInt32(1)) }, nil, nil, 7, 1},
-		{"a child's controller has not seen the change", func(*kruise.UnitedDeployment) {}, func(o *observed) { o.children[0].observed = false }, nil, 7, 1},
-		{"a child is missing", func(*kruise.UnitedDeployment) {}, func(o *observed) { o.children = o.children[:1] }, nil, 7, 1},
+		{"a child's controller has not seen the change", func(*kruise.UnitedDeployment) {},
+			func(o *observed) { o.children[0].observed = false }, nil, 7, 1},
+		{"a child is missing", func(*kruise.UnitedDeployment) {}, func(o *observed) { o.children = o.children[:1] }, nil, 7,
+			1},
 		{"nothing of it can be carried out", func(ud *kruise.UnitedDeployment) {
 			ud.Spec.Topology.Subsets[0].Replicas = new(intstr.FromString("150%"))
 		}, nil, nil, 7, 2},
@@ -62,7 +65,8 @@ func TestAnswersOrders(t *testing.T) {
 			status := o.ud.Status.DeepCopy()
 			fillStatus(status, o, p, tt.failed, time.Unix(100, 0))
 			if status.ObservedSequence != tt.sequence || status.ObservedGeneration != tt.generation {
-				t.Errorf("order %d and generation %d are answered, want %d and %d", status.ObservedSequence, status.ObservedGeneration, tt.sequence, tt.generation)
+				t.Errorf("order %d and generation %d are answered, want %d and %d", status.ObservedSequence,
+					status.ObservedGeneration, tt.sequence, tt.generation)
 			}
 		})
 	}
@@ -92,11 +96,17 @@ func TestFollows(t *testing.T) {
 			ud.Spec.UpdateStrategy.ManualUpdate = &kruise.ManualUpdate{Partitions: map[string]int32{"a": 1}}
 			set.Spec.UpdateStrategy.RollingUpdate.Partition = new(intstr.FromInt32(1))
 		}, true},
-		{"smaller than ordered, and may update fewer", func(_ *kruise.UnitedDeployment, set *kruise.CloneSet) { set.Spec.Replicas = new(int32(1)) }, true},
+		{"smaller than ordered, and may update fewer", func(_ *kruise.UnitedDeployment,
+			set *kruise.CloneSet) {
+			set.Spec.Replicas = new(int32(1))
+		}, true},
 		{"OnDelete updates nothing by itself", func(_ *kruise.UnitedDeployment, set *kruise.CloneSet) {
 			set.Spec.UpdateStrategy = kruise.CloneSetUpdateStrategy{Type: kruise.OnDeleteCloneSetUpdateStrategyType}
 		}, true},
-		{"its subset is gone", func(ud *kruise.UnitedDeployment, _ *kruise.CloneSet) { ud.Spec.Topology.Subsets[0].Name = "other" }, false},
+		{"its subset is gone", func(ud *kruise.UnitedDeployment,
+			_ *kruise.CloneSet) {
+			ud.Spec.Topology.Subsets[0].Name = "other"
+		}, false},
 		{"no hub orders", func(ud *kruise.UnitedDeployment, _ *kruise.CloneSet) { ud.Annotations = nil }, false},
 		{"limits that cannot be read", func(ud *kruise.UnitedDeployment, _ *kruise.CloneSet) {
 			ud.Annotations[topology.AnnotationSubsetLimits] = "{"

@@ -75,7 +75,8 @@ func replicasWithoutReserved(w *world) {
 		}
 		a, b := s.SubsetStatuses[0], s.SubsetStatuses[1]
 		want := "replicas 4 ready 4 updated 8 updatedReady 4 reserved 4; a 4 ready 0 reserved 4; b 4 ready 4 reserved 0"
-		got := fmt.Sprintf("replicas %d ready %d updated %d updatedReady %d reserved %d; a %d ready %d reserved %d; b %d ready %d reserved %d",
+		got := fmt.Sprintf("replicas %d ready %d updated %d updatedReady %d reserved %d; a %d ready %d reserved %d; b %d "+
+			"ready %d reserved %d",
 			s.Replicas, s.ReadyReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas, s.ReservedPods,
 			a.Replicas, a.ReadyReplicas, a.ReservedPods, b.Replicas, b.ReadyReplicas, b.ReservedPods)
 		if got != want {
@@ -84,7 +85,8 @@ func replicasWithoutReserved(w *world) {
 		return ""
 	})
 	ud := w.settle()
-	if got := condition(ud, v1beta1.ConditionReady).Status; got != corev1.ConditionTrue || ud.Status.CurrentRevision != ud.Status.UpdatedRevision {
+	if got := condition(ud, v1beta1.ConditionReady).Status; got != corev1.ConditionTrue ||
+		ud.Status.CurrentRevision != ud.Status.UpdatedRevision {
 		w.Errorf("Ready is %s, revisions %s and %s", got, ud.Status.CurrentRevision, ud.Status.UpdatedRevision)
 	}
 	scale := &autoscalingv1.Scale{}

@@ -100,7 +100,8 @@ func newCluster(t *testing.T) *cluster {
 	counted := rest.CopyConfig(config)
 	counted.QPS = -1
 	counted.Wrap(c.written.wrap)
-	if c.manager, err = ctrl.NewManager(counted, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+	if c.manager, err = ctrl.NewManager(counted, ctrl.Options{Scheme: scheme,
+		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)}}); err != nil {
 		t.Fatal(err)
 	}
@@ -261,16 +262,19 @@ func (s *space) carryOut() {
 		switch live := c.object.(type) {
 		case *kruise.CloneSet:
 			updated := n - int32(live.Spec.UpdateStrategy.RollingUpdate.Partition.IntValue())
-			live.Status = kruise.CloneSetStatus{ObservedGeneration: live.Generation, Replicas: n, ReadyReplicas: n, AvailableReplicas: n,
-				UpdatedReplicas: updated, UpdatedReadyReplicas: updated, UpdatedAvailableReplicas: updated}
+			live.Status = kruise.CloneSetStatus{ObservedGeneration: live.Generation, Replicas: n, ReadyReplicas: n,
+				AvailableReplicas: n,
+				UpdatedReplicas:   updated, UpdatedReadyReplicas: updated, UpdatedAvailableReplicas: updated}
 		case *appsv1.Deployment:
-			live.Status = appsv1.DeploymentStatus{ObservedGeneration: live.Generation, Replicas: n, ReadyReplicas: n, AvailableReplicas: n, UpdatedReplicas: n}
+			live.Status = appsv1.DeploymentStatus{ObservedGeneration: live.Generation, Replicas: n, ReadyReplicas: n,
+				AvailableReplicas: n, UpdatedReplicas: n}
 		case *kruise.StatefulSet:
 			updated := n - *live.Spec.UpdateStrategy.RollingUpdate.Partition
 			live.Status = kruise.StatefulSetStatus{ObservedGeneration: live.Generation, Replicas: n, ReadyReplicas: n,
 				AvailableReplicas: n, UpdatedReplicas: updated, UpdatedReadyReplicas: updated, UpdatedAvailableReplicas: updated}
 		}
-		if err := s.client.Status().Patch(s.Context(), c.object, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		if err := s.client.Status().Patch(s.Context(), c.object,
+			client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 			s.Fatal(err)
 		}
 	}
@@ -283,7 +287,8 @@ func (s *space) settle() *kruise.UnitedDeployment {
 	s.eventually("the UnitedDeployment comes to rest", func() string {
 		s.carryOut()
 		ud = s.get("web")
-		if ud.Status.ObservedGeneration != ud.Generation || conditionOf(ud, kruise.ConditionReady).Status != corev1.ConditionTrue {
+		if ud.Status.ObservedGeneration != ud.Generation ||
+			conditionOf(ud, kruise.ConditionReady).Status != corev1.ConditionTrue {
 			text, _ := json.Marshal(ud.Status)
 			return string(text)
 		}
@@ -382,7 +387,8 @@ func createAndScale(s *space) {
 		ud.Status.CurrentRevision != ud.Status.UpdatedRevision || len(ud.Status.SubsetStatuses) != 3 {
 		s.Errorf("status at rest: %+v", ud.Status)
 	}
-	for _, want := range []kruise.UnitedDeploymentConditionType{kruise.SubsetProvisioned, kruise.SubsetUpdated, kruise.UnitedDeploymentUpdated} {
+	for _, want := range []kruise.UnitedDeploymentConditionType{kruise.SubsetProvisioned, kruise.SubsetUpdated,
+		kruise.UnitedDeploymentUpdated} {
 		if conditionOf(ud, string(want)).Status != corev1.ConditionTrue {
 			s.Errorf("condition %s is not True: %+v", want, ud.Status.Conditions)
 		}
@@ -393,7 +399,8 @@ func createAndScale(s *space) {
 		want string
 	}{{11, "a=3 b=4 c=4"}, {1, "a=0 b=0 c=1"}, {0, "a=0 b=0 c=0"}, {5, "a=1 b=2 c=2"}} {
 		scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: step.n}}
-		if err := s.client.SubResource("scale").Update(s.Context(), s.get("web"), client.WithSubResourceBody(scale)); err != nil {
+		if err := s.client.SubResource("scale").Update(s.Context(), s.get("web"),
+			client.WithSubResourceBody(scale)); err != nil {
 			s.Fatal(err)
 		}
 		s.eventuallyReplicas(step.want)
@@ -418,7 +425,8 @@ func imageWithPartitions(s *space) {
 	s.eventually("both children have the template and their partitions", func() string {
 		for name, want := range map[string]int{"a": 2, "b": 3} {
 			set, _ := s.children()[name].object.(*kruise.CloneSet)
-			if got := set.Spec.UpdateStrategy.RollingUpdate.Partition.IntValue(); got != want || set.Spec.Template.Spec.Containers[0].Image != "web:2" {
+			if got := set.Spec.UpdateStrategy.RollingUpdate.Partition.IntValue(); got != want ||
+				set.Spec.Template.Spec.Containers[0].Image != "web:2" {
 				return fmt.Sprintf("%s: partition %d, image %s", name, got, set.Spec.Template.Spec.Containers[0].Image)
 			}
 		}
@@ -439,7 +447,8 @@ func imageWithPartitions(s *space) {
 	if ud.Status.UpdatedReplicas != 1 || ud.Status.CurrentRevision != first {
 		s.Errorf("at the partitions: %+v", ud.Status)
 	}
-	if row := ud.Status.SubsetStatuses[1]; row.Name != "b" || row.Partition != 3 || row.UpdatedReplicas != 0 || row.DesiredReplicas != 3 {
+	if row := ud.Status.SubsetStatuses[1]; row.Name != "b" || row.Partition != 3 || row.UpdatedReplicas != 0 ||
+		row.DesiredReplicas != 3 {
 		s.Errorf("subset b: %+v", row)
 	}
 	s.quiet()
@@ -503,7 +512,8 @@ func driftRepaired(s *space) {
 	}
 	s.eventually("the child is as planned again", func() string {
 		set, _ := s.children()["a"].object.(*kruise.CloneSet)
-		if *set.Spec.Replicas != 2 || set.Spec.Template.Spec.Containers[0].Image != "web:1" || set.Labels[kruise.LabelSubset] != "a" {
+		if *set.Spec.Replicas != 2 || set.Spec.Template.Spec.Containers[0].Image != "web:1" ||
+			set.Labels[kruise.LabelSubset] != "a" {
 			return fmt.Sprintf("%v %v", set.Labels, set.Spec)
 		}
 		return ""
@@ -528,7 +538,8 @@ func limitsOfTheHub(s *space) {
 		s.eventually("limits of subset "+subset, func() string {
 			set, _ := s.children()[subset].object.(*kruise.CloneSet)
 			rolling := set.Spec.UpdateStrategy.RollingUpdate
-			if *rolling.MaxUnavailable != intstr.FromInt32(unavailable) || *rolling.MaxSurge != intstr.FromInt32(surge) || rolling.Paused != paused {
+			if *rolling.MaxUnavailable != intstr.FromInt32(unavailable) || *rolling.MaxSurge != intstr.FromInt32(surge) ||
+				rolling.Paused != paused {
 				return fmt.Sprintf("%+v", rolling)
 			}
 			return ""
@@ -556,7 +567,8 @@ func limitsOfTheHub(s *space) {
 	s.edit(func(ud *kruise.UnitedDeployment) { ud.Annotations = nil })
 	s.eventually("without a hub the template's limits hold, which are the defaults", func() string {
 		set, _ := s.children()["a"].object.(*kruise.CloneSet)
-		if rolling := set.Spec.UpdateStrategy.RollingUpdate; *rolling.MaxUnavailable != intstr.FromString("20%") || *rolling.MaxSurge != intstr.FromInt32(0) {
+		if rolling := set.Spec.UpdateStrategy.RollingUpdate; *rolling.MaxUnavailable != intstr.FromString("20%") ||
+			*rolling.MaxSurge != intstr.FromInt32(0) {
 			return fmt.Sprintf("%+v", rolling)
 		}
 		return ""
@@ -569,9 +581,11 @@ func deploymentChildren(s *space) {
 	container.Ports = []corev1.ContainerPort{{ContainerPort: 80}}
 	container.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(80)}}}
 	container.Env = []corev1.EnvVar{{Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
-	ud.Spec.Template.DeploymentTemplate.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "c", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}}}
+	ud.Spec.Template.DeploymentTemplate.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "c",
+		VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}}}
 	ud.Spec.Template.DeploymentTemplate.Spec.Template.Spec.Volumes[0].ConfigMap.Name = "c"
-	ud.Spec.Topology.Subsets[0].NodeSelectorTerm.MatchExpressions = []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpIn, Values: []string{"ssd"}}}
+	ud.Spec.Topology.Subsets[0].NodeSelectorTerm.MatchExpressions = []corev1.NodeSelectorRequirement{{Key: "disk",
+		Operator: corev1.NodeSelectorOpIn, Values: []string{"ssd"}}}
 	ud.Spec.UpdateStrategy.ManualUpdate = &kruise.ManualUpdate{Partitions: map[string]int32{"a": 1}}
 	s.create(ud)
 	s.eventuallyReplicas("a=2 b=2")
@@ -655,7 +669,8 @@ func refusedChild(s *space) {
 	s.create(ud)
 	s.eventually("the refusal is told, and the other subset runs", func() string {
 		stalled := conditionOf(s.get("web"), kruise.ConditionStalled)
-		if children := s.children(); stalled.Reason != ReasonChildRefused || len(children) != 1 || children["b"].replicas != 1 {
+		if children := s.children(); stalled.Reason != ReasonChildRefused || len(children) != 1 ||
+			children["b"].replicas != 1 {
 			return fmt.Sprintf("%+v, %d children", stalled, len(children))
 		}
 		return ""
@@ -675,7 +690,8 @@ func federatedNamespace(s *space) {
 		s.Errorf("in a federated namespace it writes %v", got)
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
-	if err := s.client.Patch(s.Context(), ns, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+topology.LabelFederated+`":null}}}`))); err != nil {
+	if err := s.client.Patch(s.Context(), ns, client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"`+topology.LabelFederated+`":null}}}`))); err != nil {
 		s.Fatal(err)
 	}
 	s.eventuallyReplicas("a=2")
@@ -687,7 +703,8 @@ func deletedChild(s *space) {
 	s.settle()
 	old := s.children()["a"].object
 	// It stays for a while, as one whose pods are waited for does.
-	if err := s.client.Patch(s.Context(), old, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["flotilla.dev/test"]}}`))); err != nil {
+	if err := s.client.Patch(s.Context(), old, client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":["flotilla.dev/test"]}}`))); err != nil {
 		s.Fatal(err)
 	}
 	if err := s.client.Delete(s.Context(), old); err != nil {
@@ -703,7 +720,8 @@ func deletedChild(s *space) {
 		}
 		return ""
 	})
-	if err := s.client.Patch(s.Context(), old, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+	if err := s.client.Patch(s.Context(), old, client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":null}}`))); err != nil {
 		s.Fatal(err)
 	}
 	s.eventuallyReplicas("a=2")
@@ -745,7 +763,8 @@ func takenOver(s *space) {
 	// In a federated namespace nothing happens until all of it is there.
 	federate := func(value string) {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
-		if err := s.client.Patch(s.Context(), ns, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+topology.LabelFederated+`":`+value+`}}}`))); err != nil {
+		if err := s.client.Patch(s.Context(), ns, client.RawPatch(types.MergePatchType,
+			[]byte(`{"metadata":{"labels":{"`+topology.LabelFederated+`":`+value+`}}}`))); err != nil {
 			s.Fatal(err)
 		}
 	}
@@ -803,7 +822,8 @@ func takenOver(s *space) {
 	federate("null")
 	s.eventually("it answers with conditions of its own", func() string {
 		ud := s.get("ud")
-		if conditionOf(ud, kruise.ConditionReady).Status != corev1.ConditionTrue || ud.Status.UpdatedRevision != "ud-67bbcdf57d" || ud.Status.UpdatedReadyReplicas != 6 {
+		if conditionOf(ud, kruise.ConditionReady).Status != corev1.ConditionTrue ||
+			ud.Status.UpdatedRevision != "ud-67bbcdf57d" || ud.Status.UpdatedReadyReplicas != 6 {
 			return fmt.Sprintf("%+v", ud.Status)
 		}
 		return ""
@@ -818,14 +838,16 @@ func takenOver(s *space) {
 		s.Fatalf("children: %v", before)
 	}
 	ud := &kruise.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "ud"}}
-	if err := s.client.Patch(s.Context(), ud, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":8}}`))); err != nil {
+	if err := s.client.Patch(s.Context(), ud, client.RawPatch(types.MergePatchType,
+		[]byte(`{"spec":{"replicas":8}}`))); err != nil {
 		s.Fatal(err)
 	}
 	s.eventuallyReplicas("a=4 b=4")
 	for name, c := range s.children() {
 		was, _ := before[name].object.(*kruise.CloneSet)
 		is, _ := c.object.(*kruise.CloneSet)
-		if diff := cmp.Diff(canonical(s, was.Spec.Template.PodTemplateSpec), canonical(s, is.Spec.Template.PodTemplateSpec)); diff != "" {
+		if diff := cmp.Diff(canonical(s, was.Spec.Template.PodTemplateSpec),
+			canonical(s, is.Spec.Template.PodTemplateSpec)); diff != "" {
 			s.Errorf("scaling a child that was taken over changes its pods:\n%s", diff)
 		}
 	}

@@ -19,10 +19,13 @@ func (s *space) says(reason, text string) {
 	s.Helper()
 	s.eventually("the conditions say "+reason, func() string {
 		ud := s.get("web")
-		ready, reconciling, stalled := conditionOf(ud, kruise.ConditionReady), conditionOf(ud, kruise.ConditionReconciling), conditionOf(ud, kruise.ConditionStalled)
+		ready, reconciling, stalled := conditionOf(ud, kruise.ConditionReady), conditionOf(ud, kruise.ConditionReconciling),
+			conditionOf(ud, kruise.ConditionStalled)
 		if ready.Status != corev1.ConditionFalse || ready.Reason != reason || !strings.Contains(ready.Message, text) ||
-			reconciling.Status != corev1.ConditionTrue || stalled.Status != corev1.ConditionFalse || ud.Status.ObservedGeneration != ud.Generation {
-			return fmt.Sprintf("generation %d of %d, %+v, %+v, %+v", ud.Status.ObservedGeneration, ud.Generation, ready, reconciling, stalled)
+			reconciling.Status != corev1.ConditionTrue || stalled.Status != corev1.ConditionFalse ||
+			ud.Status.ObservedGeneration != ud.Generation {
+			return fmt.Sprintf("generation %d of %d, %+v, %+v, %+v", ud.Status.ObservedGeneration, ud.Generation, ready,
+				reconciling, stalled)
 		}
 		return ""
 	})

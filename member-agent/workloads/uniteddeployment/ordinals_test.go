@@ -35,7 +35,8 @@ func podsOfSet(set *appsv1.StatefulSet, text string) []*corev1.Pod {
 	for _, pod := range ordinalPods(text) {
 		revision := map[bool]string{true: "new", false: "old"}[pod.updated]
 		pods = append(pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("%s-%d", set.Name, pod.rank), Labels: map[string]string{appsv1.ControllerRevisionHashLabelKey: revision},
+			Name:   fmt.Sprintf("%s-%d", set.Name, pod.rank),
+			Labels: map[string]string{appsv1.ControllerRevisionHashLabelKey: revision},
 		}})
 	}
 	return pods
@@ -123,8 +124,10 @@ func TestPartitionOfWalks(t *testing.T) {
 				pods = append(pods, ordinalPod{rank, r.IntN(2) == 0})
 			}
 		}
-		if got, want := partitionOf(n, share, partition, pods, frozen), walked(n, share, partition, pods, frozen); got != want {
-			t.Fatalf("seed %d: %d of %d pods, share %d, partition %d, frozen %t, pods %v: want %d", seed, got, n, share, partition, frozen, pods, want)
+		if got, want := partitionOf(n, share, partition, pods, frozen),
+			walked(n, share, partition, pods, frozen); got != want {
+			t.Fatalf("seed %d: %d of %d pods, share %d, partition %d, frozen %t, pods %v: want %d", seed, got, n, share,
+				partition, frozen, pods, want)
 		}
 	}
 	const many = math.MaxInt32 // no memory of that size, and no walk of that length
@@ -215,15 +218,21 @@ func TestOrdersOfStatefulSets(t *testing.T) {
 		want    int32 // the partition that is written, -1 for no write
 		settles bool
 	}{
-		{"as it stands", 2, lent, "oon", 1, func(_ *observed, set *appsv1.StatefulSet) { *set.Spec.UpdateStrategy.RollingUpdate.Partition = 2 }, -1, false},
+		{"as it stands", 2, lent, "oon", 1, func(_ *observed,
+			set *appsv1.StatefulSet) {
+			*set.Spec.UpdateStrategy.RollingUpdate.Partition = 2
+		}, -1, false},
 		{"more may be updated", 1, lent, "oon", 1, nil, 1, true},
 		{"fewer may be updated", 2, lent, "onn", 2, nil, 2, true},
 		{"frozen while one is to be updated", 0, frozen, "onn", 2, nil, 1, true},
 		{"frozen and done", 0, frozen, "nnn", 3, nil, -1, false},
 		{"the cache lacks a pod that the status counts", 2, lent, "oon", 2, nil, -1, true},
-		{"its controller has not seen our last write", 2, lent, "oon", 1, func(_ *observed, set *appsv1.StatefulSet) { set.Generation = 2 }, -1, true},
-		{"a new template: nothing is updated before its pods are counted", 2, lent, "oon", 1, func(o *observed, _ *appsv1.StatefulSet) { o.revision = "web-2" }, 3, true},
-		{"a new template for all", 0, lent, "nnn", 3, func(o *observed, _ *appsv1.StatefulSet) { o.revision = "web-2" }, 0, true},
+		{"its controller has not seen our last write", 2, lent, "oon", 1,
+			func(_ *observed, set *appsv1.StatefulSet) { set.Generation = 2 }, -1, true},
+		{"a new template: nothing is updated before its pods are counted", 2, lent, "oon", 1,
+			func(o *observed, _ *appsv1.StatefulSet) { o.revision = "web-2" }, 3, true},
+		{"a new template for all", 0, lent, "nnn", 3, func(o *observed, _ *appsv1.StatefulSet) { o.revision = "web-2" }, 0,
+			true},
 		{"without pods the order is the partition", 2, frozen, "", 0, func(_ *observed, set *appsv1.StatefulSet) {
 			set.Spec.Replicas, set.Status.Replicas = new(int32(0)), 0
 		}, 2, true},
@@ -234,7 +243,8 @@ func TestOrdersOfStatefulSets(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
-			o := &observed{ud: fixture(t, statefulSets, 3, "a=3"), revision: "web-1", limits: map[string]topology.SubsetLimit{"a": tt.limit}}
+			o := &observed{ud: fixture(t, statefulSets, 3, "a=3"), revision: "web-1",
+				limits: map[string]topology.SubsetLimit{"a": tt.limit}}
 			set, _ := asPlanned(t, o, "a", 3).object.(*appsv1.StatefulSet)
 			o.pods = map[types.UID][]*corev1.Pod{set.UID: podsOfSet(set, tt.pods)}
 			set.Status.UpdatedReplicas, set.Status.Replicas = tt.seen, int32(len(tt.pods))

@@ -98,7 +98,8 @@ func newOverTime(t *testing.T, seed uint64) *overTime {
 	names := "abcd"[:2+random.IntN(3)]
 	subsets := make([]string, len(names))
 	for i, name := range names {
-		c := &simCell{name: string(name), room: []int{0, 1, 3, 100}[random.IntN(4)], start: time.Duration(random.IntN(15)) * time.Second}
+		c := &simCell{name: string(name), room: []int{0, 1, 3, 100}[random.IntN(4)],
+			start: time.Duration(random.IntN(15)) * time.Second}
 		s.cells = append(s.cells, c)
 		low, high := "", ""
 		if random.IntN(3) == 0 {
@@ -245,7 +246,8 @@ func (s *overTime) pass() error {
 	}
 	s.passes++
 	s.wake = p.wake
-	if s.grown && !p.turned && len(p.create)+len(p.change) == 0 && !slices.ContainsFunc(s.o.children, func(c child) bool { return !c.observed }) {
+	if s.grown && !p.turned && len(p.create)+len(p.change) == 0 &&
+		!slices.ContainsFunc(s.o.children, func(c child) bool { return !c.observed }) {
 		s.grown = false
 	}
 	if !s.grown {
@@ -271,7 +273,8 @@ func (s *overTime) pass() error {
 		s.logf("plan: %s", s)
 	}
 	if !s.reserve {
-		s.target = min(s.target, max(0, orOne(s.o.ud.Spec.Replicas)-s.tries())) // the pods for mins that wait go, whatever comes next
+		// the pods for mins that wait go, whatever comes next
+		s.target = min(s.target, max(0, orOne(s.o.ud.Spec.Replicas)-s.tries()))
 	}
 	return nil
 }
@@ -296,7 +299,8 @@ func (s *overTime) String() string {
 		ready, nodes := c.count()
 		part := fmt.Sprintf("%s: room %d, no child", c.name, c.room)
 		if live := s.child(c); live != nil {
-			part = fmt.Sprintf("%s: %d of room %d, pods %d, nodes %d, ready %d", c.name, live.replicas, c.room, len(c.pods), nodes, ready)
+			part = fmt.Sprintf("%s: %d of room %d, pods %d, nodes %d, ready %d", c.name, live.replicas, c.room, len(c.pods),
+				nodes, ready)
 			if value := liveUnavailable(live.object); value != nil {
 				part += fmt.Sprintf(", told %d ready %d new, may lack %s", live.pods.ready, live.pods.updated, value)
 			}
@@ -415,7 +419,8 @@ func (c *simCell) schedule(now time.Time) (changes int) {
 			changes++
 		case p.Status.Conditions == nil:
 			changes++
-			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+				Reason: corev1.PodReasonUnschedulable}}
 		}
 	}
 	return changes
@@ -426,7 +431,8 @@ func (c *simCell) kubelet(now time.Time) (changes int) {
 	for _, p := range c.pods {
 		if p.Spec.NodeName != "" && !podstate.Ready(p.Pod) && now.Sub(p.bound) >= c.start {
 			p.Status.Phase = corev1.PodRunning
-			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
+				LastTransitionTime: metav1.NewTime(now)}}
 			changes++
 		}
 	}
@@ -479,7 +485,9 @@ func (s *overTime) checkReady() error {
 			continue
 		}
 		kept += min(int32(has), live.replicas)
-		updating = updating || live.revision != s.o.revision || slices.ContainsFunc(c.pods, func(p *simPod) bool { return p.revision != s.o.revision })
+		updating = updating || live.revision != s.o.revision || slices.ContainsFunc(c.pods, func(p *simPod) bool {
+			return p.revision != s.o.revision
+		})
 		value := s.o.ud.Spec.Template.CloneSetTemplate.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable
 		most, _ := budget.Scaled(*value, max(live.replicas, int32(len(c.pods))), budget.Up)
 		limits += most
@@ -493,7 +501,8 @@ func (s *overTime) checkReady() error {
 		s.loss = 0
 	}
 	if ready < least-s.loss {
-		return fmt.Errorf("%d pods are ready, %d were and are asked for, the limits allow %d to be down: %s", ready, least, s.loss, s)
+		return fmt.Errorf("%d pods are ready, %d were and are asked for, the limits allow %d to be down: %s", ready, least,
+			s.loss, s)
 	}
 	return nil
 }
@@ -600,7 +609,8 @@ func (s *overTime) rest(why string) error {
 	tries := 2 + int(s.o.now.Sub(began)/strategy.closed)
 	for _, c := range s.cells {
 		if c.made > tries {
-			return fmt.Errorf("%s: %d pods were made in %s where all may lack room, in %s: %s", why, c.made, c.name, s.o.now.Sub(began), s)
+			return fmt.Errorf("%s: %d pods were made in %s where all may lack room, in %s: %s", why, c.made, c.name,
+				s.o.now.Sub(began), s)
 		}
 	}
 	return nil
@@ -614,12 +624,15 @@ func (s *overTime) settled() error {
 	}
 	n := orOne(s.o.ud.Spec.Replicas)
 	for i, c := range s.cells {
-		if ready, _ := c.count(); int32(ready) != p.subsets[i].plain || len(c.pods) != ready || p.subsets[i].desired != p.subsets[i].plain {
-			return fmt.Errorf("subset %s has %d ready of %d pods, it is to have %d: %s", c.name, ready, len(c.pods), p.subsets[i].plain, s)
+		if ready, _ := c.count(); int32(ready) != p.subsets[i].plain || len(c.pods) != ready ||
+			p.subsets[i].desired != p.subsets[i].plain {
+			return fmt.Errorf("subset %s has %d ready of %d pods, it is to have %d: %s", c.name, ready, len(c.pods),
+				p.subsets[i].plain, s)
 		}
 	}
 	status := &s.o.ud.Status
-	if status.Replicas != n || status.ReadyReplicas != n || status.UpdatedReadyReplicas != n || status.ReservedPods != 0 || status.CurrentRevision != s.o.revision {
+	if status.Replicas != n || status.ReadyReplicas != n || status.UpdatedReadyReplicas != n || status.ReservedPods != 0 ||
+		status.CurrentRevision != s.o.revision {
 		return fmt.Errorf("the status of %d replicas is %+v", n, status)
 	}
 	return nil

@@ -129,10 +129,12 @@ func asPlanned(t *testing.T, o *observed, name string, n int32) child {
 				UpdatedReplicas: n, UpdatedReadyReplicas: n, UpdatedAvailableReplicas: n}
 		case *appsv1.Deployment:
 			live.Spec.Replicas = &n
-			live.Status = appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: n, ReadyReplicas: n, AvailableReplicas: n, UpdatedReplicas: n}
+			live.Status = appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: n, ReadyReplicas: n, AvailableReplicas: n,
+				UpdatedReplicas: n}
 		case *appsv1.StatefulSet:
 			live.Spec.Replicas = &n
-			live.Status = appsv1.StatefulSetStatus{ObservedGeneration: 1, Replicas: n, ReadyReplicas: n, AvailableReplicas: n, UpdatedReplicas: n}
+			live.Status = appsv1.StatefulSetStatus{ObservedGeneration: 1, Replicas: n, ReadyReplicas: n, AvailableReplicas: n,
+				UpdatedReplicas: n}
 		}
 		return childOf(object)
 	}
@@ -152,10 +154,13 @@ func TestDivision(t *testing.T) {
 		{why: "two quarters and the rest, 2", subsets: []string{"s0=25%", "s1=25%", "s2"}, n: 2, want: "1 1 0"},
 		{why: "two quarters and the rest, 7", subsets: []string{"s0=25%", "s1=25%", "s2"}, n: 7, want: "2 2 3"},
 		{why: "all open and new: names decide", subsets: []string{"a", "b", "c"}, n: 7, want: "2 2 3"},
-		{why: "all open: the largest keeps its odd one", subsets: []string{"a", "b", "c"}, current: map[string]int32{"a": 3, "b": 2, "c": 2}, n: 7, want: "3 2 2"},
-		{why: "all open, one more", subsets: []string{"a", "b", "c"}, current: map[string]int32{"a": 3, "b": 2, "c": 2}, n: 8, want: "3 2 3"},
+		{why: "all open: the largest keeps its odd one", subsets: []string{"a", "b", "c"},
+			current: map[string]int32{"a": 3, "b": 2, "c": 2}, n: 7, want: "3 2 2"},
+		{why: "all open, one more", subsets: []string{"a", "b", "c"}, current: map[string]int32{"a": 3, "b": 2, "c": 2}, n: 8,
+			want: "3 2 3"},
 		{why: "one fixed", subsets: []string{"a=4", "b", "c"}, n: 10, want: "4 3 3"},
-		{why: "percentages that make no 100 % of 10 exactly", subsets: []string{"a=33%", "b=33%", "c=34%"}, n: 10, want: "3 3 4"},
+		{why: "percentages that make no 100 % of 10 exactly", subsets: []string{"a=33%", "b=33%", "c=34%"}, n: 10,
+			want: "3 3 4"},
 		{why: "floors first, in order", subsets: []string{"a[2,4]", "b[2,]"}, n: 3, want: "2 1"},
 		{why: "then up to the maxima, in order", subsets: []string{"a[2,4]", "b[2,]"}, n: 5, want: "3 2"},
 		{why: "the unlimited one takes what is left", subsets: []string{"a[2,4]", "b[2,]"}, n: 10, want: "4 6"},
@@ -217,7 +222,8 @@ func TestPlan(t *testing.T) {
 		o := base(int32(2*len(before)), before...)
 		children := make([]child, 0, len(before))
 		for _, s := range before {
-			children = append(children, asPlanned(t, &observed{ud: o.ud, revision: o.revision}, strings.TrimRight(s, "=0123456789"), 2))
+			children = append(children, asPlanned(t, &observed{ud: o.ud, revision: o.revision},
+				strings.TrimRight(s, "=0123456789"), 2))
 		}
 		next := base(n, now...)
 		next.children = children
@@ -228,9 +234,11 @@ func TestPlan(t *testing.T) {
 		in   func() *observed
 		want []string
 	}{
-		{"a new object", func() *observed { return base(4, "a", "b") }, []string{"create CloneSet a 2", "create CloneSet b 2"}},
+		{"a new object", func() *observed { return base(4, "a", "b") },
+			[]string{"create CloneSet a 2", "create CloneSet b 2"}},
 		{"at rest", func() *observed { return running(4, []string{"a", "b"}, []string{"a", "b"}) }, nil},
-		{"scaled: the odd one goes to the greatest name among equals", func() *observed { return running(5, []string{"a", "b"}, []string{"a", "b"}) },
+		{"scaled: the odd one goes to the greatest name among equals",
+			func() *observed { return running(5, []string{"a", "b"}, []string{"a", "b"}) },
 			[]string{"change CloneSet web-b-x to 3"}},
 		{"a subset removed: the other grows first", func() *observed { return running(4, []string{"a", "b"}, []string{"a"}) },
 			[]string{"change CloneSet web-a-x to 4"}},
@@ -246,7 +254,8 @@ func TestPlan(t *testing.T) {
 			o.children[1].pods.available = 0
 			return o
 		}, []string{"change CloneSet web-a-x to 4", "drain CloneSet web-b-x to 0"}},
-		{"a subset removed and fewer replicas asked for", func() *observed { return running(2, []string{"a", "b"}, []string{"a"}) },
+		{"a subset removed and fewer replicas asked for",
+			func() *observed { return running(2, []string{"a", "b"}, []string{"a"}) },
 			[]string{"drain CloneSet web-b-x to 0"}},
 		{"a removed subset without pods goes", func() *observed {
 			o := running(2, []string{"a", "b"}, []string{"a"})
@@ -309,7 +318,8 @@ func TestPlan(t *testing.T) {
 			o.ud.Spec.Topology.Subsets[0].Patch.Raw = []byte(`{"spec":{"containers":"none"}}`)
 			return o
 		}, []string{"refused " + ReasonInvalidPatch}},
-		{"a percentage that is none", func() *observed { return base(2, "a=150%") }, []string{"refused " + ReasonInvalidSubsets}},
+		{"a percentage that is none", func() *observed { return base(2, "a=150%") },
+			[]string{"refused " + ReasonInvalidSubsets}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
@@ -370,7 +380,8 @@ func TestRefuse(t *testing.T) {
 			ud.Spec.Topology.ScheduleStrategy.Type = kruise.AdaptiveUnitedDeploymentScheduleStrategyType
 			ud.Spec.Topology.ScheduleStrategy.Adaptive = &kruise.AdaptiveUnitedDeploymentStrategy{ReserveUnschedulablePods: true}
 		}, ReasonUnsupportedSchedule},
-		{"no template", func(ud *kruise.UnitedDeployment) { ud.Spec.Template = kruise.SubsetTemplate{} }, ReasonUnsupportedTemplate},
+		{"no template", func(ud *kruise.UnitedDeployment) { ud.Spec.Template = kruise.SubsetTemplate{} },
+			ReasonUnsupportedTemplate},
 		{"a template that cannot be decoded", func(ud *kruise.UnitedDeployment) {
 			ud.Spec.Template.CloneSetTemplate.Spec.Template.Undecoded = []byte(`{"spec":{"containers":"x"}}`)
 		}, ReasonInvalidTemplate},
@@ -380,7 +391,8 @@ func TestRefuse(t *testing.T) {
 		{"no subsets", func(ud *kruise.UnitedDeployment) { ud.Spec.Topology.Subsets = nil }, ReasonInvalidSubsets},
 		{"no selector", func(ud *kruise.UnitedDeployment) { ud.Spec.Selector = nil }, ReasonInvalidSelector},
 		{"a selector that cannot be read", func(ud *kruise.UnitedDeployment) {
-			ud.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
+			ud.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a",
+				Operator: "Near"}}}
 		}, ReasonInvalidSelector},
 	}
 	for _, tt := range tests {
@@ -408,7 +420,8 @@ func TestATemplateThatCannotBeDecodedScalesToZeroOnly(t *testing.T) {
 		o.children = append(o.children, asPlanned(t, o, "a", 2))
 		ud.Spec.Template.CloneSetTemplate.Spec.Template.Undecoded = []byte(`{"spec":{"containers":"x"}}`)
 		p := refusedPlan(o, refuse(ud))
-		if got := strings.Join(actions(p), ", "); got != want || !strings.Contains(p.refused.message, `containers: Invalid value: "x"`) {
+		if got := strings.Join(actions(p), ", "); got != want ||
+			!strings.Contains(p.refused.message, `containers: Invalid value: "x"`) {
 			t.Errorf("%d replicas: got %q and %v, want %q", replicas, got, p.refused, want)
 		}
 	}
@@ -490,7 +503,8 @@ template: {spec: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDurin
 
 // TestFrozenDeployment checks that no permission to disrupt never keeps the first pods of a Deployment from coming.
 func TestFrozenDeployment(t *testing.T) {
-	o := &observed{ud: fixture(t, deployments, 2, "a"), revision: "web-1", limits: map[string]topology.SubsetLimit{"a": {Paused: true, MaxUnavailable: 1}}}
+	o := &observed{ud: fixture(t, deployments, 2, "a"), revision: "web-1",
+		limits: map[string]topology.SubsetLimit{"a": {Paused: true, MaxUnavailable: 1}}}
 	live := asPlanned(t, o, "a", 0)
 	d, _ := live.object.(*appsv1.Deployment)
 	if d.Spec.Paused {
@@ -505,12 +519,14 @@ func TestFrozenDeployment(t *testing.T) {
 	}{
 		{why: "asked for pods, none yet, of the newest template", asks: 2, revision: "web-1", observedState: true},
 		{why: "pods run", pods: 2, asks: 2, revision: "web-1", observedState: true, wantPaused: true},
-		{why: "pods may have come that the cache does not show, and the template changed", asks: 2, revision: "web-0", observedState: true, wantPaused: true},
+		{why: "pods may have come that the cache does not show, and the template changed", asks: 2, revision: "web-0",
+			observedState: true, wantPaused: true},
 		{why: "scaled to zero, and seen so", revision: "web-0", observedState: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
-			got := mayPause(&child{replicas: tt.asks, revision: tt.revision, observed: tt.observedState, pods: counters{replicas: tt.pods}}, "web-1")
+			got := mayPause(&child{replicas: tt.asks, revision: tt.revision, observed: tt.observedState,
+				pods: counters{replicas: tt.pods}}, "web-1")
 			if got != tt.wantPaused {
 				t.Errorf("paused %v, want %v", got, tt.wantPaused)
 			}

@@ -87,8 +87,9 @@ type down struct {
 	ready  int32 // of the replicas that it is to have
 	want   int32 // by the child's limit
 	may    int32 // by what the child has in its spec now
-	own    int32 // missing pods that do not keep it from going on: its controller may have to pass ready pods to reach them
-	give   int32
+	// missing pods that do not keep it from going on: its controller may have to pass ready pods to reach them
+	own  int32
+	give int32
 }
 
 // below returns how many of the ready pods may go where so many of the replicas may be unavailable.
@@ -182,7 +183,8 @@ func surges(object client.Object) bool {
 			surge = o.Spec.UpdateStrategy.RollingUpdate.MaxSurge
 		}
 	case *appsv1.Deployment:
-		if surge = new(intstr.FromString(deploymentShare)); o.Spec.Strategy.RollingUpdate != nil && o.Spec.Strategy.RollingUpdate.MaxSurge != nil {
+		if surge = new(intstr.FromString(deploymentShare)); o.Spec.Strategy.RollingUpdate != nil &&
+			o.Spec.Strategy.RollingUpdate.MaxSurge != nil {
 			surge = o.Spec.Strategy.RollingUpdate.MaxSurge
 		}
 	}

@@ -28,13 +28,18 @@ func TestRestrain(t *testing.T) {
 	}{
 		{why: "all are ready: each has its own limit", unavailable: "1", ready: [2]int32{3, 3}, want: "a 1, b 1"},
 		{why: "one is missing, of two that may be", unavailable: "1", ready: [2]int32{3, 2}, want: "a 1, b 1"},
-		{why: "as many are missing as may be: the other one waits", unavailable: "1", ready: [2]int32{3, 1}, want: "a 1 paused, b 1", wantHeld: "a"},
-		{why: "more are missing than may be", unavailable: "1", ready: [2]int32{3, 0}, want: "a 1 paused, b 1", wantHeld: "a"},
+		{why: "as many are missing as may be: the other one waits", unavailable: "1", ready: [2]int32{3, 1},
+			want: "a 1 paused, b 1", wantHeld: "a"},
+		{why: "more are missing than may be", unavailable: "1", ready: [2]int32{3, 0}, want: "a 1 paused, b 1",
+			wantHeld: "a"},
 		{why: "one may go still, of two", unavailable: "2", ready: [2]int32{3, 0}, want: "a 1, b 2"},
-		{why: "what is not ready may always be updated", unavailable: "2", ready: [2]int32{2, 0}, want: "a 1, b 2", wantHeld: "a"},
-		{why: "pods that come before others go need not wait", unavailable: "1", surge: "1", ready: [2]int32{3, 1}, want: "a 0, b 1", wantHeld: "a"},
+		{why: "what is not ready may always be updated", unavailable: "2", ready: [2]int32{2, 0}, want: "a 1, b 2",
+			wantHeld: "a"},
+		{why: "pods that come before others go need not wait", unavailable: "1", surge: "1", ready: [2]int32{3, 1},
+			want: "a 0, b 1", wantHeld: "a"},
 		{why: "nothing is to be updated", unavailable: "1", ready: [2]int32{3, 1}, updated: [2]int32{3, 3}, want: "a 1, b 1"},
-		{why: "with the strategy Fixed each has its own limit", unavailable: "1", ready: [2]int32{3, 1}, want: "a 1, b 1", fixed: true},
+		{why: "with the strategy Fixed each has its own limit", unavailable: "1", ready: [2]int32{3, 1}, want: "a 1, b 1",
+			fixed: true},
 	} {
 		t.Run(tt.why, func(t *testing.T) {
 			ud := fixture(t, cloneSets, 6, "a[,3]", "b")
@@ -65,7 +70,8 @@ func TestRestrain(t *testing.T) {
 				}
 			}
 			for i := range p.subsets {
-				if s := p.subsets[i].schedulable; s != nil && strings.Contains(s.Message, "waits until more pods of other subsets are available") {
+				if s := p.subsets[i].schedulable; s != nil && strings.Contains(s.Message,
+					"waits until more pods of other subsets are available") {
 					held += p.subsets[i].name
 				}
 			}

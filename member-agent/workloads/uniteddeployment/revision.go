@@ -97,9 +97,10 @@ func (r *reconciler) trim(ctx context.Context, s *scope) (bool, error) {
 // a member in the middle of that, its child has never had that template, and would make all of its pods of the newest.
 // So the hub sends it along.
 //
-// A child that is a CloneSet or a StatefulSet of apps.kruise.io gets it as the annotation that the hub gives to these. A
-// StatefulSet of apps/v1 knows old pods by a revision of its own: it gets the previous template first, with no pods, and the newest one when it has made a
-// revision of that. A Deployment has no partition, so nothing of it is to keep a template.
+// A child that is a CloneSet or a StatefulSet of apps.kruise.io gets it as the annotation that the hub gives to these.
+// A StatefulSet of apps/v1 knows old pods by a revision of its own: it gets the previous template first, with no pods,
+// and the newest one when it has made a revision of that. A Deployment has no partition, so nothing of it is to keep a
+// template.
 
 // previous is the template that a hub's update replaces.
 type previous struct {

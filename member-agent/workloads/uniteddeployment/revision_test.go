@@ -48,7 +48,8 @@ func TestTemplateBeforeOfCloneSets(t *testing.T) {
 	}
 	made, _ := p.create[0].object.(*kruise.CloneSet)
 	text := made.Annotations[topology.AnnotationTemplateBefore]
-	for _, want := range []string{`"image":"web:0"`, `"of":"a"`, fmt.Sprintf("%q:%q", kruise.LabelSubset, "a"), fmt.Sprintf("%q:%q", kruise.LabelSubsetRevision, o.previous.revision)} {
+	for _, want := range []string{`"image":"web:0"`, `"of":"a"`, fmt.Sprintf("%q:%q", kruise.LabelSubset, "a"),
+		fmt.Sprintf("%q:%q", kruise.LabelSubsetRevision, o.previous.revision)} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the template of before lacks %s: %s", want, text)
 		}
@@ -58,7 +59,8 @@ func TestTemplateBeforeOfCloneSets(t *testing.T) {
 	}
 	live, _ := made.DeepCopyObject().(*kruise.CloneSet)
 	live.Name, live.UID, live.Generation = "web-a-x", "uid-a", 1
-	live.Status = kruise.CloneSetStatus{ObservedGeneration: 1, Replicas: 4, ReadyReplicas: 4, AvailableReplicas: 4, UpdatedReplicas: 1}
+	live.Status = kruise.CloneSetStatus{ObservedGeneration: 1, Replicas: 4, ReadyReplicas: 4, AvailableReplicas: 4,
+		UpdatedReplicas: 1}
 	for _, tc := range []struct {
 		what, before string
 		stays        int32
@@ -112,7 +114,8 @@ func TestTemplateBeforeOfStatefulSets(t *testing.T) {
 			got = "change"
 		}
 		if object != nil {
-			got += fmt.Sprintf(" %s %d-%d", object.Spec.Template.Spec.Containers[0].Image, *object.Spec.Replicas, *object.Spec.UpdateStrategy.RollingUpdate.Partition)
+			got += fmt.Sprintf(" %s %d-%d", object.Spec.Template.Spec.Containers[0].Image, *object.Spec.Replicas,
+				*object.Spec.UpdateStrategy.RollingUpdate.Partition)
 			status := live.Status
 			live = object.DeepCopy()
 			live.Name, live.UID, live.Status = "web-a-x", "uid-a", status
@@ -123,8 +126,9 @@ func TestTemplateBeforeOfStatefulSets(t *testing.T) {
 		}
 	}
 	carriedOut := func(current, update string, pods, updated int32) {
-		live.Status = appsv1.StatefulSetStatus{ObservedGeneration: live.Generation, Replicas: pods, ReadyReplicas: pods, AvailableReplicas: pods,
-			UpdatedReplicas: updated, CurrentRevision: current, UpdateRevision: update}
+		live.Status = appsv1.StatefulSetStatus{ObservedGeneration: live.Generation, Replicas: pods, ReadyReplicas: pods,
+			AvailableReplicas: pods,
+			UpdatedReplicas:   updated, CurrentRevision: current, UpdateRevision: update}
 	}
 	step("it is new", "create web:0 0-0")
 	step("its controller has not seen it", "nothing")
@@ -177,7 +181,8 @@ func TestTemplateBeforeThatCannotBeRead(t *testing.T) {
 		ud := fixture(t, cloneSets, 4, "a")
 		ud.Annotations = map[string]string{topology.AnnotationTemplateBefore: text}
 		_, bad := readPrevious(ud)
-		if bad == nil || bad.reason != ReasonInvalidTemplate || !strings.Contains(bad.message, want) || !strings.Contains(bad.message, "remove it if no hub owns this object") {
+		if bad == nil || bad.reason != ReasonInvalidTemplate || !strings.Contains(bad.message, want) ||
+			!strings.Contains(bad.message, "remove it if no hub owns this object") {
 			t.Errorf("%q: %+v, want %s", text, bad, want)
 		}
 	}

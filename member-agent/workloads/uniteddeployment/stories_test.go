@@ -34,7 +34,8 @@ func TestStories(t *testing.T) {
 	w.tell(t, "advanced stateful sets", func(w *world) { statefulSetChildren(w, advancedSets) }, "a", "b", "c")
 	w.tell(t, "joins during an update", func(w *world) { joinsDuringUpdate(w, func(*v1beta1.UnitedDeployment) {}) }, "a")
 	w.tell(t, "joins during an update with stateful sets", func(w *world) { joinsDuringUpdate(w, statefulSets) }, "a")
-	w.tell(t, "joins during an update with advanced stateful sets", func(w *world) { joinsDuringUpdate(w, advancedSets) }, "a")
+	w.tell(t, "joins during an update with advanced stateful sets", func(w *world) { joinsDuringUpdate(w, advancedSets) },
+		"a")
 	t.Run("Case4", func(t *testing.T) { waitsOfControllers(t, w) }) // last, because it moves the clock
 }
 
@@ -97,7 +98,8 @@ func anyNumber(w *world) {
 // scale sets the replicas as an autoscaler does.
 func (w *world) scale(n int32) {
 	w.Helper()
-	w.must(w.SubResource("scale").Update(w.Context(), w.get(), client.WithSubResourceBody(&autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: n}})))
+	w.must(w.SubResource("scale").Update(w.Context(), w.get(),
+		client.WithSubResourceBody(&autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: n}})))
 }
 
 // remove deletes the UnitedDeployment and waits until its pods are gone.
@@ -170,7 +172,8 @@ func joinsDuringUpdate(w *world, change func(*v1beta1.UnitedDeployment)) {
 	image("nginx:2")(ud)
 	partition(map[string]int32{"a": 3})(ud)
 	ud.Annotations = map[string]string{
-		topology.AnnotationTemplateBefore: string(before), topology.AnnotationSubsetLimits: `{"a":{"maxUnavailable":1,"maxSurge":0}}`,
+		topology.AnnotationTemplateBefore: string(before),
+		topology.AnnotationSubsetLimits:   `{"a":{"maxUnavailable":1,"maxSurge":0}}`,
 	}
 	w.create(ud)
 	w.expectImages("a:1=3 a:2=1")
@@ -194,7 +197,8 @@ func partitions(w *world) {
 	})
 	w.expectImages("a:1=1 a:2=2 b:1=3")
 	ud := w.settle()
-	if ud.Status.UpdatedReplicas != 2 || ud.Status.UpdatedReadyReplicas != 2 || ud.Status.CurrentRevision != first || ud.Status.SubsetStatuses[1].Partition != 3 {
+	if ud.Status.UpdatedReplicas != 2 || ud.Status.UpdatedReadyReplicas != 2 || ud.Status.CurrentRevision != first ||
+		ud.Status.SubsetStatuses[1].Partition != 3 {
 		w.Errorf("status: %+v", ud.Status)
 	}
 	w.edit(partition(map[string]int32{"b": 2}))
@@ -220,7 +224,8 @@ func patches(w *world) {
 	for _, pod := range w.pods() {
 		subset := pod.Labels[v1beta1.LabelSubset]
 		term := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0]
-		if hot := pod.Labels["tier"] == "hot" && len(pod.Spec.Containers[0].Env) == 1 && len(term.MatchFields) == 1; hot != (subset == "a") {
+		if hot := pod.Labels["tier"] == "hot" && len(pod.Spec.Containers[0].Env) == 1 &&
+			len(term.MatchFields) == 1; hot != (subset == "a") {
 			w.Errorf("pod of %s: labels %v, term %+v", subset, pod.Labels, term)
 		}
 	}
@@ -297,7 +302,8 @@ func statefulSetChildren(w *world, template func(*v1beta1.UnitedDeployment)) {
 	})
 	w.expectImages("a:1=2 a:2=1 b:1=3")
 	ud := w.settle()
-	if ud.Status.UpdatedReplicas != 1 || ud.Status.CurrentRevision != first || ud.Status.SubsetStatuses[1].Partition != 3 || ud.Status.SubsetStatuses[0].CanGoBack {
+	if ud.Status.UpdatedReplicas != 1 || ud.Status.CurrentRevision != first ||
+		ud.Status.SubsetStatuses[1].Partition != 3 || ud.Status.SubsetStatuses[0].CanGoBack {
 		w.Errorf("status: %+v", ud.Status)
 	}
 	for _, pod := range w.pods() {
@@ -310,7 +316,8 @@ func statefulSetChildren(w *world, template func(*v1beta1.UnitedDeployment)) {
 	w.expectImages("a:2=3 b:2=3")
 	w.eventually("all are updated", func() string {
 		s := w.get().Status
-		if s.UpdatedReadyReplicas != 6 || s.CurrentRevision == first || s.SubsetStatuses[0].AvailableReplicas != 3 || s.SubsetStatuses[0].UpdatedAvailableReplicas != 3 {
+		if s.UpdatedReadyReplicas != 6 || s.CurrentRevision == first || s.SubsetStatuses[0].AvailableReplicas != 3 ||
+			s.SubsetStatuses[0].UpdatedAvailableReplicas != 3 {
 			return fmt.Sprintf("%+v", s)
 		}
 		return ""
@@ -341,15 +348,18 @@ func fullAndRecovered(w *world) {
 	w.create(w.newUD(8, "a[,2]", "b[,4]", "c"), adaptive(critical, closed))
 	w.eventually("b is full, and its pods are in c", func() string {
 		got, ud := spreadOf(w.pods()), w.get()
-		if b := schedulable(ud, "b"); got != "a=2 c=6" || b.Status != corev1.ConditionFalse || b.Reason != division.SubsetUnschedulable || b.LastTransitionTime.IsZero() ||
-			!strings.Contains(b.Message, "c runs 4 more") || !strings.Contains(b.Message, "it is tried again at ") || schedulable(ud, "a").Status != corev1.ConditionTrue {
+		if b := schedulable(ud, "b"); got != "a=2 c=6" || b.Status != corev1.ConditionFalse ||
+			b.Reason != division.SubsetUnschedulable || b.LastTransitionTime.IsZero() ||
+			!strings.Contains(b.Message, "c runs 4 more") || !strings.Contains(b.Message, "it is tried again at ") ||
+			schedulable(ud, "a").Status != corev1.ConditionTrue {
 			return got + ": " + summary(ud) // where all of that took long, b is being tried again
 		}
 		return ""
 	})
 	moved := time.Since(begin)
 	w.settle()
-	w.Logf("%s from full to moved (rescheduleCriticalSeconds %s), %d writes for 8 pods", moved.Round(time.Millisecond), critical, len(w.written()))
+	w.Logf("%s from full to moved (rescheduleCriticalSeconds %s), %d writes for 8 pods", moved.Round(time.Millisecond),
+		critical, len(w.written()))
 	writes := len(w.written())
 	film := w.film()
 	w.cordon("b", false)
@@ -359,7 +369,8 @@ func fullAndRecovered(w *world) {
 	if gone := film.taken(); gone["a"]+gone["b"] > 0 || gone["c"] != 4 {
 		w.Errorf("ready pods that were taken away: %v", gone)
 	}
-	w.Logf("%s from recovered to returned (unschedulableDuration %s, 4 pods in steps of 2), %d writes", returned.Round(time.Millisecond), closed, len(w.written())-writes)
+	w.Logf("%s from recovered to returned (unschedulableDuration %s, 4 pods in steps of 2), %d writes",
+		returned.Round(time.Millisecond), closed, len(w.written())-writes)
 	if got := w.get().Spec.Replicas; *got != 8 {
 		w.Errorf("replicas are %d", *got)
 	}
@@ -433,7 +444,8 @@ func triedInVain(w *world) {
 	if gone := film.taken(); gone["b"] > 0 {
 		w.Errorf("ready pods that were taken away: %v", gone)
 	}
-	w.Logf("%d tries in %s, each of one pod, %d writes", tries, time.Since(begin).Round(time.Second), len(w.written())-writes)
+	w.Logf("%d tries in %s, each of one pod, %d writes", tries, time.Since(begin).Round(time.Second),
+		len(w.written())-writes)
 }
 
 func restarted(w *world) {
@@ -498,7 +510,8 @@ func reservation(w *world, kind func(*v1beta1.UnitedDeployment)) {
 	w.expectPods("a=0+2 b=2")
 	w.Logf("%s from full to replaced (rescheduleCriticalSeconds %s)", time.Since(begin).Round(time.Millisecond), critical)
 	ud := w.settle()
-	if ud.Status.ReservedPods != 2 || ud.Status.SubsetStatuses[0].ReservedPods != 2 || schedulable(ud, "a").Reason != division.SubsetReserved {
+	if ud.Status.ReservedPods != 2 || ud.Status.SubsetStatuses[0].ReservedPods != 2 ||
+		schedulable(ud, "a").Reason != division.SubsetReserved {
 		w.Errorf("status: %+v", ud.Status)
 	}
 	selector, err := labels.Parse(ud.Status.LabelSelector)
@@ -545,7 +558,8 @@ func rolloutPastReserved(w *world) {
 	w.expectImages("a:2=4 b:2=2")
 	w.eventually("it comes to rest", func() string {
 		ud := w.get()
-		if got := spreadOf(w.pods()); got != "a=2+2 b=2" || condition(ud, v1beta1.ConditionReady).Status != corev1.ConditionTrue || ud.Status.ReservedPods != 2 {
+		if got := spreadOf(w.pods()); got != "a=2+2 b=2" ||
+			condition(ud, v1beta1.ConditionReady).Status != corev1.ConditionTrue || ud.Status.ReservedPods != 2 {
 			return got + ": " + summary(ud)
 		}
 		return ""

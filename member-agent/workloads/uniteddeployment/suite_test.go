@@ -147,7 +147,8 @@ func (w *world) tell(t *testing.T, name string, story func(*world), zones ...str
 		one.TB, one.name = t, strings.ToLower(strings.ReplaceAll(name, " ", "-"))
 		one.must(one.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: one.name}}))
 		one.eventually("the namespace has its account", func() string {
-			if err := one.Get(t.Context(), client.ObjectKey{Namespace: one.name, Name: "default"}, &corev1.ServiceAccount{}); err != nil {
+			if err := one.Get(t.Context(), client.ObjectKey{Namespace: one.name, Name: "default"},
+				&corev1.ServiceAccount{}); err != nil {
 				return err.Error()
 			}
 			return ""
@@ -185,12 +186,14 @@ func (w *world) cordon(zone string, shut bool) {
 		return
 	}
 	w.eventually("the scheduler knows that "+zone+" is shut", func() string {
-		probe := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, GenerateName: "probe-"}, Spec: podTemplate().Spec}
+		probe := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, GenerateName: "probe-"},
+			Spec: podTemplate().Spec}
 		probe.Spec.NodeSelector = map[string]string{"story": w.name, "place": zone}
 		w.must(w.Create(w.Context(), probe))
 		w.eventually("the scheduler has looked for a place for a pod", func() string {
 			w.must(w.Get(w.Context(), client.ObjectKeyFromObject(probe), probe))
-			if !slices.ContainsFunc(probe.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled }) {
+			if !slices.ContainsFunc(probe.Status.Conditions,
+				func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled }) {
 				return "not yet"
 			}
 			return ""
@@ -251,7 +254,8 @@ func (w *world) subset(text string) v1beta1.Subset {
 // deployments makes the children Deployments.
 func deployments(ud *v1beta1.UnitedDeployment) {
 	ud.Spec.Template = v1beta1.SubsetTemplate{DeploymentTemplate: &v1beta1.DeploymentTemplateSpec{
-		Spec: v1beta1.NativeDeploymentSpec{DeploymentSpec: appsv1.DeploymentSpec{Selector: ud.Spec.Selector, Template: podTemplate()}}}}
+		Spec: v1beta1.NativeDeploymentSpec{DeploymentSpec: appsv1.DeploymentSpec{Selector: ud.Spec.Selector,
+			Template: podTemplate()}}}}
 	ud.Spec.Template.DeploymentTemplate.Labels = map[string]string{"app": "web"}
 }
 
@@ -279,7 +283,8 @@ func adaptive(critical, closed time.Duration) func(*v1beta1.UnitedDeployment) {
 		ud.Spec.Topology.ScheduleStrategy = v1beta1.UnitedDeploymentScheduleStrategy{
 			Type: v1beta1.AdaptiveUnitedDeploymentScheduleStrategyType,
 			Adaptive: &v1beta1.AdaptiveUnitedDeploymentStrategy{
-				RescheduleCriticalSeconds: new(int32(critical / time.Second)), UnschedulableDuration: new(int32(closed / time.Second)),
+				RescheduleCriticalSeconds: new(int32(critical / time.Second)),
+				UnschedulableDuration:     new(int32(closed / time.Second)),
 			},
 		}
 	}
@@ -403,7 +408,8 @@ func (w *world) settle() *v1beta1.UnitedDeployment {
 	var ud *v1beta1.UnitedDeployment
 	w.eventually("it comes to rest", func() string {
 		ud = w.get()
-		if ud.Status.ObservedGeneration != ud.Generation || condition(ud, v1beta1.ConditionReady).Status != corev1.ConditionTrue {
+		if ud.Status.ObservedGeneration != ud.Generation ||
+			condition(ud, v1beta1.ConditionReady).Status != corev1.ConditionTrue {
 			return fmt.Sprintf("generation %d of %d; %s", ud.Status.ObservedGeneration, ud.Generation, summary(ud))
 		}
 		return ""

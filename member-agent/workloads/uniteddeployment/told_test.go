@@ -33,7 +33,8 @@ func TestChildrenTellWhatHoldsThemUp(t *testing.T) {
 	if stalled == nil || stalled.Reason != ReasonChildStalled {
 		t.Fatalf("stalled is %v, want %s", stalled, ReasonChildStalled)
 	}
-	for _, want := range []string{`CloneSet web-b-x of subset "b"`, "LifecycleNotSupported: remove spec.lifecycle", "and 1 more"} {
+	for _, want := range []string{`CloneSet web-b-x of subset "b"`, "LifecycleNotSupported: remove spec.lifecycle",
+		"and 1 more"} {
 		if !strings.Contains(stalled.Message, want) {
 			t.Errorf("the message %q lacks %q", stalled.Message, want)
 		}
@@ -53,7 +54,8 @@ func TestSubsetsTellWhetherPodsCanGoBack(t *testing.T) {
 		return &c
 	}
 	p := &plan{subsets: []subsetPlan{
-		{name: "in-a-rollout", live: child("x-1", "x-2")}, {name: "all-updated", live: child("x-2", "x-2")}, {name: "new", live: child("", "")}, {name: "none"},
+		{name: "in-a-rollout", live: child("x-1", "x-2")}, {name: "all-updated", live: child("x-2", "x-2")},
+		{name: "new", live: child("", "")}, {name: "none"},
 	}}
 	for _, row := range plannedRows(&observed{ud: &kruise.UnitedDeployment{}}, p, &conditions.Facts{}) {
 		if row.CanGoBack != (row.Name == "in-a-rollout") {

@@ -306,7 +306,8 @@ func TestCase4FacetsWakeForFailures(t *testing.T) {
 	pod := func(reason string) *corev1.Pod {
 		p := &corev1.Pod{}
 		p.Labels = map[string]string{kruise.LabelSubset: "a"}
-		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main",
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}
 		return p
 	}
 	if facetsOf(pod("ContainerCreating")) == facetsOf(pod("ImagePullBackOff")) {

@@ -186,7 +186,8 @@ func deploymentRolled(s *space) {
 // otherTargets: pods of StatefulSets and Jobs get subsets and no costs.
 func otherTargets(s *space) {
 	s.spread(aSpread("StatefulSet", "a=1", "b"))
-	s.make(&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(3)), Selector: selector(), Template: template()}})
+	s.make(&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: appsv1.StatefulSetSpec{Replicas: new(int32(3)), Selector: selector(), Template: template()}})
 	check := func(name string, n int) {
 		s.eventually("the pods of "+name+" are adopted", func() string {
 			mine := 0
@@ -215,7 +216,8 @@ func otherTargets(s *space) {
 	pods := template()
 	pods.Spec.RestartPolicy = corev1.RestartPolicyNever
 	pods.Annotations = map[string]string{fleet.AnnotationRunFor: "1h"}
-	s.make(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "batch"}, Spec: batchv1.JobSpec{Parallelism: new(int32(4)), Completions: new(int32(4)), Template: pods}})
+	s.make(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "batch"},
+		Spec: batchv1.JobSpec{Parallelism: new(int32(4)), Completions: new(int32(4)), Template: pods}})
 	check("batch", 4)
 	s.eventually("the caps are half of the parallelism", func() string {
 		total := int32(0)
@@ -316,7 +318,8 @@ func replicaSetTarget(s *space) {
 	s.spread(aSpread("ReplicaSet", "a=100%"))
 	pods := template()
 	pods.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: "a"}
-	s.make(&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(3)), Selector: selector(), Template: pods}})
+	s.make(&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(3)), Selector: selector(), Template: pods}})
 	s.eventuallyPods("a/a/100=3")
 	s.eventuallyRows("a 3/0")
 	s.scale(&appsv1.ReplicaSet{}, 5)
@@ -504,7 +507,8 @@ func fullZoneOfAJob(s *space) {
 	pods := template()
 	pods.Spec.RestartPolicy = corev1.RestartPolicyNever
 	pods.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: "n"}
-	pods.Annotations = map[string]string{fleet.AnnotationRunFor: "1h", v1beta1.AnnotationMatchedWorkloadSpread: `{"name":"web","subset":"n"}`}
+	pods.Annotations = map[string]string{fleet.AnnotationRunFor: "1h",
+		v1beta1.AnnotationMatchedWorkloadSpread: `{"name":"web","subset":"n"}`}
 	ws := adaptive(aSpread("Job", "n=6", "b"))
 	ws.Spec.ScheduleStrategy.Adaptive.RescheduleCriticalSeconds = new(int32(1))
 	s.spread(ws)
@@ -541,7 +545,8 @@ func federatedNamespace(s *space) {
 	if ws := s.get("web"); ws.Status.ObservedGeneration != 0 {
 		s.Errorf("the hub owns it, and its status is %+v", ws.Status)
 	}
-	s.must(s.Patch(s.Context(), ns, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+topology.LabelFederated+`":null}}}`))))
+	s.must(s.Patch(s.Context(), ns, client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"`+topology.LabelFederated+`":null}}}`))))
 	s.eventuallyTold("web", v1beta1.ConditionReady, metav1.ConditionTrue, ReasonInForce)
 }
 

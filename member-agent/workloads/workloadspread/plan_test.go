@@ -31,7 +31,8 @@ const advanced = "StatefulSet.apps.kruise.io"
 func aSpread(kind string, subsets ...string) *v1beta1.WorkloadSpread {
 	ws := &v1beta1.WorkloadSpread{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "ws", Generation: 3},
-		Spec:       v1beta1.WorkloadSpreadSpec{TargetReference: &v1beta1.TargetReference{APIVersion: "apps/v1", Kind: kind, Name: "web"}},
+		Spec: v1beta1.WorkloadSpreadSpec{TargetReference: &v1beta1.TargetReference{APIVersion: "apps/v1", Kind: kind,
+			Name: "web"}},
 	}
 	if kind == "CloneSet" {
 		ws.Spec.TargetReference.APIVersion = "apps.kruise.io/v1alpha1"
@@ -68,10 +69,12 @@ func adaptive(ws *v1beta1.WorkloadSpread) *v1beta1.WorkloadSpread {
 
 // closed writes the condition that the subset was closed this long before noon.
 func closed(ws *v1beta1.WorkloadSpread, subset string, ago time.Duration) *v1beta1.WorkloadSpread {
-	ws.Status.SubsetStatuses = append(ws.Status.SubsetStatuses, v1beta1.WorkloadSpreadSubsetStatus{Name: subset, Conditions: []metav1.Condition{{
-		Type: v1beta1.WorkloadSpreadSubsetSchedulable, Status: metav1.ConditionFalse, Reason: ReasonPodsUnschedulable, Message: "as it was",
-		LastTransitionTime: metav1.NewTime(noon.Add(-ago)),
-	}}})
+	ws.Status.SubsetStatuses = append(ws.Status.SubsetStatuses,
+		v1beta1.WorkloadSpreadSubsetStatus{Name: subset, Conditions: []metav1.Condition{{
+			Type: v1beta1.WorkloadSpreadSubsetSchedulable, Status: metav1.ConditionFalse, Reason: ReasonPodsUnschedulable,
+			Message:            "as it was",
+			LastTransitionTime: metav1.NewTime(noon.Add(-ago)),
+		}}})
 	return ws
 }
 
@@ -79,9 +82,11 @@ func closed(ws *v1beta1.WorkloadSpread, subset string, ago time.Duration) *v1bet
 func aPod(name, subset, node, cost string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-" + name), ResourceVersion: "7",
-			CreationTimestamp: metav1.NewTime(noon.Add(-10 * time.Second)), Labels: map[string]string{"app": "web"}, Annotations: map[string]string{}},
-		Spec:   corev1.PodSpec{NodeName: node},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+			CreationTimestamp: metav1.NewTime(noon.Add(-10 * time.Second)), Labels: map[string]string{"app": "web"},
+			Annotations: map[string]string{}},
+		Spec: corev1.PodSpec{NodeName: node},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 	}
 	if node == "" {
 		pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
@@ -107,7 +112,8 @@ func waiting(pod *corev1.Pod, ago time.Duration) *corev1.Pod {
 	pod.Spec.NodeName = ""
 	pod.CreationTimestamp = metav1.NewTime(noon.Add(-ago))
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
-		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/4 nodes are available"},
+		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+			Message: "0/4 nodes are available"},
 	}}
 	return pod
 }
@@ -125,13 +131,15 @@ func seen(t *testing.T, ws *v1beta1.WorkloadSpread, replicas int32, newest strin
 		t.Fatal(err)
 	}
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
-	o := &observed{ws: ws, target: spread.TargetOf(ws), now: noon, rule: rule, replicas: replicas, newest: newest, pods: pods,
+	o := &observed{ws: ws, target: spread.TargetOf(ws), now: noon, rule: rule, replicas: replicas, newest: newest,
+		pods: pods,
 		node: func(name string) *corev1.Node {
 			zone, _, known := strings.Cut(name, "-")
 			if !known {
 				return nil
 			}
-			return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelTopologyZone: zone}}}
+			return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
+				Labels: map[string]string{corev1.LabelTopologyZone: zone}}}
 		}}
 	switch o.target.Kind {
 	case "CloneSet":
@@ -197,7 +205,8 @@ func TestPlanOfPods(t *testing.T) {
 		{
 			name: "pods without a subset get that of their node, one write each",
 			ws:   aSpread("Deployment", "a=2", "b"), replicas: 3, newest: "n",
-			pods: []*corev1.Pod{version(aPod("p1", "", "b-0", ""), "n"), version(aPod("p2", "", "a-0", ""), "n"), version(aPod("p3", "", "c-0", ""), "n")},
+			pods: []*corev1.Pod{version(aPod("p1", "", "b-0", ""), "n"), version(aPod("p2", "", "a-0", ""), "n"),
+				version(aPod("p3", "", "c-0", ""), "n")},
 			rows: "a 1/1, b 1/-1", changes: map[string]string{"p1": "b 100", "p2": "a 200", "p3": "-300"}, outside: 1,
 		},
 		{
@@ -209,7 +218,8 @@ func TestPlanOfPods(t *testing.T) {
 		{
 			name: "above the cap the least healthy goes first",
 			ws:   aSpread("CloneSet", "a=1", "b"), replicas: 3,
-			pods: []*corev1.Pod{aPod("p1", "a", "a-0", "200"), waiting(aPod("p2", "a", "", "200"), time.Second), aPod("p3", "b", "b-0", "100")},
+			pods: []*corev1.Pod{aPod("p1", "a", "a-0", "200"), waiting(aPod("p2", "a", "", "200"), time.Second),
+				aPod("p3", "b", "b-0", "100")},
 			rows: "a 2/0, b 1/-1", changes: map[string]string{"p2": "-100"}, outside: 1,
 		},
 		{
@@ -292,7 +302,8 @@ func TestPlanOfPods(t *testing.T) {
 				t.Errorf("changes: %s", diff)
 			}
 			if p.outside != tt.outside || p.total != len(tt.pods) || len(p.remove) != 0 || p.wake != 0 {
-				t.Errorf("%d of %d pods outside (want %d), %d removed, wake %s", p.outside, p.total, tt.outside, len(p.remove), p.wake)
+				t.Errorf("%d of %d pods outside (want %d), %d removed, wake %s", p.outside, p.total, tt.outside, len(p.remove),
+					p.wake)
 			}
 		})
 	}
@@ -312,7 +323,8 @@ func TestKindsAreToldByGroup(t *testing.T) {
 			t.Errorf("%s: %T, want %T", tt.kind, got, tt.want)
 		}
 	}
-	for _, target := range []spread.Target{{Group: "apps.kruise.io", Kind: "Deployment"}, {Group: "apps", Kind: "CloneSet"},
+	for _, target := range []spread.Target{{Group: "apps.kruise.io", Kind: "Deployment"},
+		{Group: "apps", Kind: "CloneSet"},
 		{Group: "apps.kruise.io", Kind: "DaemonSet"}} {
 		if _, ok := kindOf(target); ok {
 			t.Errorf("pods of a %s of %s are spread", target.Kind, target.Group)
@@ -322,7 +334,8 @@ func TestKindsAreToldByGroup(t *testing.T) {
 
 func TestPlanOfVersions(t *testing.T) {
 	p := makePlan(seen(t, aSpread("Deployment", "a=2", "b"), 3, "n",
-		version(aPod("p1", "a", "a-0", "100"), "o"), version(aPod("p2", "a", "a-0", "200"), "n"), version(aPod("p3", "b", "b-0", "100"), "n")))
+		version(aPod("p1", "a", "a-0", "100"), "o"), version(aPod("p2", "a", "a-0", "200"), "n"),
+		version(aPod("p3", "b", "b-0", "100"), "n")))
 	got := map[string]string{}
 	for version, list := range p.versions {
 		got[version] = rows(list)
@@ -344,11 +357,13 @@ func TestPlanOfPatches(t *testing.T) {
 		t.Errorf("refused %v: %s", p.refused, diff)
 	}
 	good.Annotations = map[string]string{v1beta1.AnnotationIgnorePatchExistingPods: "true"}
-	if diff := cmp.Diff(map[string]string{"p1": "a 200"}, changes(makePlan(seen(t, good, 1, "", aPod("p1", "", "a-0", ""))))); diff != "" {
+	if diff := cmp.Diff(map[string]string{"p1": "a 200"},
+		changes(makePlan(seen(t, good, 1, "", aPod("p1", "", "a-0", ""))))); diff != "" {
 		t.Error(diff)
 	}
 	p = makePlan(seen(t, patch(`{"metadata":{"labels":{"app":"other"}}}`), 1, "", aPod("p1", "", "a-0", "")))
-	if diff := cmp.Diff(map[string]string{"p1": "a 200"}, changes(p)); diff != "" || p.refused == nil || p.refused.Reason != ReasonInvalidPatch {
+	if diff := cmp.Diff(map[string]string{"p1": "a 200"}, changes(p)); diff != "" || p.refused == nil ||
+		p.refused.Reason != ReasonInvalidPatch {
 		t.Errorf("refused %v: %s", p.refused, diff)
 	}
 }
@@ -362,23 +377,30 @@ func TestPlanOfSubsetsThatFill(t *testing.T) {
 		remove string
 		wake   time.Duration
 	}{
-		{"a Fixed spread lets pods wait", aSpread("CloneSet", "a=2", "b"), []*corev1.Pod{waiting(aPod("p1", "a", "", "200"), time.Hour)}, "", "", 0},
+		{"a Fixed spread lets pods wait", aSpread("CloneSet", "a=2", "b"),
+			[]*corev1.Pod{waiting(aPod("p1", "a", "", "200"), time.Hour)}, "", "", 0},
 		{"a pod waits for less than the critical time", adaptive(aSpread("CloneSet", "a=2", "b")),
 			[]*corev1.Pod{waiting(aPod("p1", "a", "", "200"), 20*time.Second)}, "True 0s", "", 10 * time.Second},
 		{"a pod waits for longer: the subset is closed first", adaptive(aSpread("CloneSet", "a=2", "b")),
 			[]*corev1.Pod{waiting(aPod("p1", "a", "", "200"), 30*time.Second)}, "False 0s", "", 300 * time.Second},
-		{"its pods go once the cache shows that it is closed", closed(adaptive(aSpread("CloneSet", "a=2", "b")), "a", 2*time.Second),
-			[]*corev1.Pod{waiting(aPod("p1", "a", "", "200"), 31*time.Second), waiting(aPod("p2", "a", "", "200"), 40*time.Second),
-				waiting(aPod("p3", "a", "", "200"), 10*time.Second), aPod("p4", "a", "a-0", "200"), waiting(aPod("p5", "b", "", "100"), time.Hour)},
+		{"its pods go once the cache shows that it is closed",
+			closed(adaptive(aSpread("CloneSet", "a=2", "b")), "a", 2*time.Second),
+			[]*corev1.Pod{waiting(aPod("p1", "a", "", "200"), 31*time.Second),
+				waiting(aPod("p2", "a", "", "200"), 40*time.Second),
+				waiting(aPod("p3", "a", "", "200"), 10*time.Second), aPod("p4", "a", "a-0", "200"),
+				waiting(aPod("p5", "b", "", "100"), time.Hour)},
 			"False 2s", "p2 p1", 20 * time.Second},
 		{"the last subset never closes", adaptive(aSpread("CloneSet", "a=2", "b")),
 			[]*corev1.Pod{waiting(aPod("p1", "b", "", "100"), time.Hour)}, "True 0s", "", 0},
-		{"a closed subset stays closed without pods", closed(adaptive(aSpread("CloneSet", "a=2", "b")), "a", 299*time.Second), nil, "False 4m59s", "", time.Second},
-		{"after 300 s it is open", closed(adaptive(aSpread("CloneSet", "a=2", "b")), "a", 300*time.Second), nil, "True 0s", "", 0},
+		{"a closed subset stays closed without pods", closed(adaptive(aSpread("CloneSet", "a=2", "b")), "a", 299*time.Second),
+			nil, "False 4m59s", "", time.Second},
+		{"after 300 s it is open", closed(adaptive(aSpread("CloneSet", "a=2", "b")), "a", 300*time.Second), nil, "True 0s",
+			"", 0},
 		{"unless pods wait there again", closed(adaptive(aSpread("CloneSet", "a=2", "b")), "a", 300*time.Second),
 			[]*corev1.Pod{waiting(aPod("p1", "a", "", "200"), time.Minute)}, "False 0s", "p1", 300 * time.Second},
 		{"each but the last can close", adaptive(aSpread("CloneSet", "a=2", "b=2", "c")),
-			[]*corev1.Pod{waiting(aPod("p1", "a", "", "300"), time.Minute), waiting(aPod("p2", "b", "", "200"), time.Minute)}, "False 0s, False 0s", "", 300 * time.Second},
+			[]*corev1.Pod{waiting(aPod("p1", "a", "", "300"), time.Minute), waiting(aPod("p2", "b", "", "200"), time.Minute)},
+			"False 0s, False 0s", "", 300 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := makePlan(seen(t, tt.ws, 4, "", tt.pods...))
@@ -402,9 +424,11 @@ func TestPlanOfSubsetsThatFill(t *testing.T) {
 }
 
 func TestAt(t *testing.T) {
-	content := map[string]any{"spec": map[string]any{"replicas": int64(3), "name": "x", "roles": []any{map[string]any{"replicas": int64(2)}}}}
+	content := map[string]any{"spec": map[string]any{"replicas": int64(3), "name": "x",
+		"roles": []any{map[string]any{"replicas": int64(2)}}}}
 	for path, want := range map[string]string{
-		"spec.replicas": "3", "spec.roles.0.replicas": "2", "spec.roles.1.replicas": "no place", "spec.none.replicas": "there is nothing", "spec.name": "no number",
+		"spec.replicas": "3", "spec.roles.0.replicas": "2", "spec.roles.1.replicas": "no place",
+		"spec.none.replicas": "there is nothing", "spec.name": "no number",
 	} {
 		n, err := at(content, path)
 		if got := fmt.Sprint(n, err); !strings.Contains(got, want) {
@@ -440,7 +464,8 @@ func TestRegistry(t *testing.T) {
 	}
 	r.put(key("one"), "3", spread.Named(v1beta1.CloneSetKind, "api"))
 	r.drop(key("one"), "1") // the one that went, not the one that came under its name
-	if len(r.of("shop", web)) != 1 || len(r.of("shop", spread.Named(v1beta1.CloneSetKind, "api"))) != 1 || r.spreads[key("one")].uid != "3" {
+	if len(r.of("shop", web)) != 1 || len(r.of("shop", spread.Named(v1beta1.CloneSetKind, "api"))) != 1 ||
+		r.spreads[key("one")].uid != "3" {
 		t.Errorf("after another came: %v", r.spreads)
 	}
 	r.drop(key("one"), "3")

@@ -228,7 +228,8 @@ func (s *space) unspread(ws *v1beta1.WorkloadSpread) {
 	s.Helper()
 	s.must(s.Delete(s.Context(), ws))
 	s.eventually("the controllers know that WorkloadSpread "+ws.Name+" is gone", func() string {
-		if err := s.cached.Get(s.Context(), client.ObjectKeyFromObject(ws), &v1beta1.WorkloadSpread{}); !apierrors.IsNotFound(err) {
+		if err := s.cached.Get(s.Context(), client.ObjectKeyFromObject(ws),
+			&v1beta1.WorkloadSpread{}); !apierrors.IsNotFound(err) {
 			return fmt.Sprint("they do not: ", err)
 		}
 		return ""
@@ -261,7 +262,8 @@ func (s *space) addNode(node fleet.NodeSpec) {
 	s.must(s.cluster.AddNodes(s.Context(), node))
 	// It asks for no CPU: the scheduler may learn late that it is gone.
 	probe := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "probe-" + node.Name}, Spec: corev1.PodSpec{
-		NodeSelector: map[string]string{corev1.LabelHostname: node.Name}, Containers: []corev1.Container{{Name: "main", Image: "nginx:1"}},
+		NodeSelector: map[string]string{corev1.LabelHostname: node.Name},
+		Containers:   []corev1.Container{{Name: "main", Image: "nginx:1"}},
 	}}
 	s.make(probe)
 	s.eventually("the scheduler knows node "+node.Name, func() string {
@@ -278,14 +280,16 @@ func (s *space) addNode(node fleet.NodeSpec) {
 func (s *space) filter(text string) {
 	s.Helper()
 	ws := &v1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}
-	s.must(s.Patch(s.Context(), ws, client.RawPatch(types.JSONPatchType, fmt.Appendf(nil, `[{"op":"replace","path":"/spec/targetFilter","value":%s}]`, text))))
+	s.must(s.Patch(s.Context(), ws, client.RawPatch(types.JSONPatchType,
+		fmt.Appendf(nil, `[{"op":"replace","path":"/spec/targetFilter","value":%s}]`, text))))
 }
 
 // subsets gives the WorkloadSpread "web" other subsets, written as for aSpread, and waits until the controllers know
 // them.
 func (s *space) subsets(subsets ...string) {
 	s.Helper()
-	patch, err := json.Marshal([]workload.Operation{{Op: "replace", Path: "/spec/subsets", Value: aSpread("CloneSet", subsets...).Spec.Subsets}})
+	patch, err := json.Marshal([]workload.Operation{{Op: "replace", Path: "/spec/subsets",
+		Value: aSpread("CloneSet", subsets...).Spec.Subsets}})
 	s.must(err)
 	ws := &v1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}
 	s.must(s.Patch(s.Context(), ws, client.RawPatch(types.JSONPatchType, patch)))
@@ -323,9 +327,10 @@ func (s *space) eventually(what string, check func() string) {
 func template() corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx:1", Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
-		}}}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx:1",
+			Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
+			}}}},
 	}
 }
 
@@ -342,7 +347,8 @@ func (s *space) cloneSet(replicas int32) {
 
 func (s *space) deployment(replicas int32) {
 	s.Helper()
-	s.make(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: selector(), Template: template()}})
+	s.make(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: selector(), Template: template()}})
 }
 
 // scale sets the replicas of the target "web".
@@ -350,7 +356,8 @@ func (s *space) scale(object client.Object, replicas int32) {
 	s.Helper()
 	object.SetNamespace(s.namespace)
 	object.SetName("web")
-	s.must(s.Patch(s.Context(), object, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))))
+	s.must(s.Patch(s.Context(), object, client.RawPatch(types.MergePatchType,
+		fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))))
 }
 
 // pods returns the active pods.
@@ -375,7 +382,8 @@ func zoneOf(node string) string {
 // subsetOf returns the subset that the annotation of a pod says, "-" for none.
 func subsetOf(pod *corev1.Pod) string {
 	var matched v1beta1.MatchedWorkloadSpread
-	if err := json.Unmarshal([]byte(pod.Annotations[v1beta1.AnnotationMatchedWorkloadSpread]), &matched); err != nil || matched.Subset == "" {
+	if err := json.Unmarshal([]byte(pod.Annotations[v1beta1.AnnotationMatchedWorkloadSpread]), &matched); err != nil ||
+		matched.Subset == "" {
 		return "-"
 	}
 	return matched.Subset
@@ -503,7 +511,8 @@ func (s *space) pass() {
 	s.Helper()
 	s.touched++
 	ws := &v1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}
-	patch := fmt.Appendf(nil, `{"spec":{"scheduleStrategy":{"adaptive":{"disableSimulationSchedule":%t}}}}`, s.touched%2 == 1)
+	patch := fmt.Appendf(nil, `{"spec":{"scheduleStrategy":{"adaptive":{"disableSimulationSchedule":%t}}}}`,
+		s.touched%2 == 1)
 	s.must(s.Patch(s.Context(), ws, client.RawPatch(types.MergePatchType, patch)))
 	s.eventually("the pass after a change", func() string {
 		if ws := s.get("web"); ws.Status.ObservedGeneration != ws.Generation {

@@ -86,8 +86,10 @@ func removedSubsetOfADeployment(s *space) {
 func (s *space) asked() {
 	s.Helper()
 	s.eventually("the API server asks", func() string {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "probe", Labels: map[string]string{"app": "web", appsv1.DefaultDeploymentUniqueLabelKey: "x"},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-x", UID: "0", Controller: new(true)}}}, Spec: template().Spec}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "probe",
+			Labels: map[string]string{"app": "web", appsv1.DefaultDeploymentUniqueLabelKey: "x"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-x", UID: "0",
+				Controller: new(true)}}}, Spec: template().Spec}
 		before := s.hook.asked.Load()
 		s.must(s.Create(s.Context(), pod, client.DryRunAll))
 		if s.hook.asked.Load() == before {

@@ -86,7 +86,8 @@ func (c *cluster) Look(ctx context.Context) (*capi.Sight, error) {
 	}
 	sight := &capi.Sight{ClusterID: string(system.UID)}
 	secret := &corev1.Secret{}
-	if err := c.client.Get(ctx, client.ObjectKey{Namespace: topology.SystemNamespace, Name: topology.JoinSecret}, secret); client.IgnoreNotFound(err) != nil {
+	if err := c.client.Get(ctx, client.ObjectKey{Namespace: topology.SystemNamespace, Name: topology.JoinSecret},
+		secret); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("read Secret %s/%s: %w", topology.SystemNamespace, topology.JoinSecret, err)
 	} else if err == nil {
 		// One that cannot be read is written anew.
@@ -95,7 +96,8 @@ func (c *cluster) Look(ctx context.Context) (*capi.Sight, error) {
 		}
 	}
 	secret = &corev1.Secret{}
-	if err := c.client.Get(ctx, client.ObjectKey{Namespace: topology.SystemNamespace, Name: topology.CredentialSecret}, secret); client.IgnoreNotFound(err) != nil {
+	if err := c.client.Get(ctx, client.ObjectKey{Namespace: topology.SystemNamespace, Name: topology.CredentialSecret},
+		secret); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("read Secret %s/%s: %w", topology.SystemNamespace, topology.CredentialSecret, err)
 	} else if err == nil {
 		sight.Fingerprint, _ = credential.Fingerprint(secret.Data[topology.CredentialKey]) // none that can be read is none
@@ -139,7 +141,8 @@ func (c *cluster) Install(ctx context.Context) error {
 			continue
 		}
 		// A copy: the answer is written into it, and the definitions are those of all clusters.
-		if err := c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), manager, client.ForceOwnership); err != nil {
+		if err := c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), manager,
+			client.ForceOwnership); err != nil {
 			return fmt.Errorf("apply %s %s: %w", object.GetKind(), client.ObjectKeyFromObject(object), err)
 		}
 	}

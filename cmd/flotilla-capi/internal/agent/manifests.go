@@ -76,7 +76,8 @@ func Read(file string, of *Definitions) (*Manifests, error) {
 	}
 	if m.deployment == nil || m.deployment.GetNamespace() != topology.SystemNamespace {
 		return nil, fmt.Errorf(
-			"%s has no Deployment in the namespace %s: give it what helm template flotilla-agent charts/flotilla-agent --namespace %s prints",
+			"%s has no Deployment in the namespace %s: give it what helm template flotilla-agent charts/flotilla-agent "+
+				"--namespace %s prints",
 			file,
 			topology.SystemNamespace,
 			topology.SystemNamespace,

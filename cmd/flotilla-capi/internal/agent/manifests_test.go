@@ -28,7 +28,8 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s %s has the labels %v", object.GetKind(), object.GetName(), object.GetLabels())
 		}
 	}
-	for _, kind := range []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Service", "Deployment", "PodDisruptionBudget", "NetworkPolicy"} {
+	for _, kind := range []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Service",
+		"Deployment", "PodDisruptionBudget", "NetworkPolicy"} {
 		if kinds[kind] != 1 {
 			t.Errorf("there are %d of the kind %s", kinds[kind], kind)
 		}
@@ -41,7 +42,8 @@ func TestRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := filepath.Join(t.TempDir(), "agent.yaml")
-	if err := os.WriteFile(other, []byte(strings.ReplaceAll(string(text), "--log-level=info", "--log-level=debug")), 0o600); err != nil {
+	if err := os.WriteFile(other, []byte(strings.ReplaceAll(string(text), "--log-level=info", "--log-level=debug")),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if updated, err := Read(rendered, &Definitions{sum: []byte("next")}); err != nil || updated.hash == m.hash {
@@ -59,8 +61,9 @@ func TestReadRefuses(t *testing.T) {
 	for name, test := range map[string]struct{ text, says string }{
 		"nothing":           {"", "has no Deployment in the namespace flotilla-system"},
 		"another namespace": {deployment("default", "flotilla-agent"), "has no Deployment in the namespace flotilla-system"},
-		"two":               {deployment("flotilla-system", "a") + "---\n" + deployment("flotilla-system", "b"), "has the Deployments a and b"},
-		"no YAML":           {"{", "read the agent's objects from"},
+		"two": {deployment("flotilla-system", "a") + "---\n" + deployment("flotilla-system", "b"),
+			"has the Deployments a and b"},
+		"no YAML": {"{", "read the agent's objects from"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "agent.yaml")

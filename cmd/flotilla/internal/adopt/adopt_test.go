@@ -43,7 +43,8 @@ func TestAdopt(t *testing.T) {
 	}
 	clients := map[string]client.Client{}
 	config := clientcmdapi.NewConfig()
-	for name, cluster := range map[string]*fleet.Cluster{"hub": f.Hub(), "east": f.Member("east"), "west": f.Member("west")} {
+	for name, cluster := range map[string]*fleet.Cluster{"hub": f.Hub(), "east": f.Member("east"),
+		"west": f.Member("west")} {
 		if err := cluster.InstallCRDs(t.Context(), crds.FS); err != nil {
 			t.Fatal(err)
 		}
@@ -64,12 +65,14 @@ func TestAdopt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"east", "west"} {
-		m := &topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: topology.MemberClusterSpec{Accepted: true}}
+		m := &topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: topology.MemberClusterSpec{Accepted: true}}
 		if err := clients["hub"].Create(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
 		for _, condition := range []string{topology.MemberAccepted, topology.MemberReady} {
-			m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: "Test", LastTransitionTime: metav1.Now()})
+			m.Status.Conditions = append(m.Status.Conditions,
+				metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: "Test", LastTransitionTime: metav1.Now()})
 		}
 		if err := clients["hub"].Status().Update(t.Context(), m); err != nil {
 			t.Fatal(err)
@@ -80,7 +83,8 @@ func TestAdopt(t *testing.T) {
 		// As kubectl sends it: the Go type adds scaleStrategy: {}, to which this API server, which converts nothing, adds a
 		// default of v1alpha1.
 		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(strings.NewReplacer("name: web", "name: "+name, "web:1", image).Replace(web)), &object.Object); err != nil {
+		if err := yaml.Unmarshal([]byte(strings.NewReplacer("name: web", "name: "+name, "web:1", image).Replace(web)),
+			&object.Object); err != nil {
 			t.Fatal(err)
 		}
 		if err := clients[cluster].Create(t.Context(), object); err != nil {
@@ -108,7 +112,8 @@ func TestAdopt(t *testing.T) {
 	}
 	stands := func() *apps.CloneSet {
 		object := &apps.CloneSet{}
-		if err := clients["hub"].Get(t.Context(), client.ObjectKey{Namespace: corev1.NamespaceDefault, Name: "web"}, object); client.IgnoreNotFound(err) != nil {
+		if err := clients["hub"].Get(t.Context(), client.ObjectKey{Namespace: corev1.NamespaceDefault, Name: "web"},
+			object); client.IgnoreNotFound(err) != nil {
 			t.Fatal(err)
 		}
 		return object
@@ -145,13 +150,15 @@ func TestAdopt(t *testing.T) {
 	only()
 
 	out, err := verb("cs/web", "--from", "east,west=west", "--dry-run")
-	if err != nil || !strings.Contains(out, "CloneSet default/web in east: 3 replicas, 0 pods would restart") || !strings.Contains(out, "in west: 3 replicas, 0 pods") ||
+	if err != nil || !strings.Contains(out, "CloneSet default/web in east: 3 replicas, 0 pods would restart") ||
+		!strings.Contains(out, "in west: 3 replicas, 0 pods") ||
 		strings.Contains(out, "would change") || !strings.Contains(out, "nothing was written") || stands().Name != "" {
 		t.Errorf("dry run: %v\n%s", err, out)
 	}
 	out, err = verb("cs/web", "--from", "east,west")
 	object := stands()
-	if err != nil || object.Annotations[topology.AnnotationAdopt] != "true" || *object.Spec.Replicas != 6 || object.Labels["team"] != "shop" {
+	if err != nil || object.Annotations[topology.AnnotationAdopt] != "true" || *object.Spec.Replicas != 6 ||
+		object.Labels["team"] != "shop" {
 		t.Errorf("for good: %v\n%s%+v", err, out, object)
 	}
 	for says, args := range map[string]string{

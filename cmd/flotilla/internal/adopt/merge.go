@@ -45,7 +45,8 @@ func merged(members []member) (*unstructured.Unstructured, error) {
 		if same, err := sameTemplates(first, m.live); err != nil {
 			return nil, err
 		} else if !same {
-			return nil, fmt.Errorf("%s %s/%s has another pod template in %s than in %s, and the hub has none yet: make them agree, or create the object on the hub with overrides in its policy",
+			return nil, fmt.Errorf("%s %s/%s has another pod template in %s than in %s, and the hub has none yet: make them "+
+				"agree, or create the object on the hub with overrides in its policy",
 				first.GetKind(), first.GetNamespace(), first.GetName(), m.name, members[0].name)
 		}
 		if first.GetKind() == apps.UnitedDeploymentKind.Kind && i > 0 {
@@ -128,7 +129,8 @@ func lentNote(key wire.Key, first *member, object *unstructured.Unstructured) (s
 		return fmt.Sprintf("%s in %s has an updateStrategy that the hub set for this member alone; "+
 			"the object on the hub gets it, so check it: %s\n", key.Sentence(), first.name, data), nil
 	}
-	return fmt.Sprintf("%s in %s has the share of updateStrategy that a hub gave it before it let it go; the object on the hub gets what was written there: %s\n",
+	return fmt.Sprintf("%s in %s has the share of updateStrategy that a hub gave it before it let it go; the object on "+
+		"the hub gets what was written there: %s\n",
 		key.Sentence(), first.name, data), nil
 }
 

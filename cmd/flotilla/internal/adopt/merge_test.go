@@ -31,11 +31,15 @@ func TestLent(t *testing.T) {
 		return string(data)
 	}
 	for why, tc := range map[string]struct{ stands, note, want, says string }{
-		"as it was let go":             {lent, note(users), `{"rollingUpdate":{"maxUnavailable":"20%"}}`, `gets what was written there: {"rollingUpdate":{"maxUnavailable":"20%"}}`},
+		"as it was let go": {lent, note(users), `{"rollingUpdate":{"maxUnavailable":"20%"}}`,
+			`gets what was written there: {"rollingUpdate":{"maxUnavailable":"20%"}}`},
 		"the user had written nothing": {lent, note(`{}`), `{}`, "gets what was written there: {}"},
-		"changed since":                {`{rollingUpdate: {maxUnavailable: 3}}`, note(users), `{"rollingUpdate":{"maxUnavailable":3}}`, ""},
-		"never a hub's":                {`{rollingUpdate: {maxUnavailable: 3}}`, "", `{"rollingUpdate":{"maxUnavailable":3}}`, ""},
-		"not readable":                 {lent, "no JSON", `{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1,"partition":0,"paused":true}}`, ""},
+		"changed since": {`{rollingUpdate: {maxUnavailable: 3}}`, note(users),
+			`{"rollingUpdate":{"maxUnavailable":3}}`, ""},
+		"never a hub's": {`{rollingUpdate: {maxUnavailable: 3}}`, "", `{"rollingUpdate":{"maxUnavailable":3}}`,
+			""},
+		"not readable": {lent, "no JSON",
+			`{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1,"partition":0,"paused":true}}`, ""},
 	} {
 		live := &unstructured.Unstructured{}
 		text, err := yaml.YAMLToJSON([]byte(`{apiVersion: apps.kruise.io/v1beta1, kind: CloneSet, metadata: {name: web, namespace: shop}, spec: {replicas: 3, updateStrategy: ` + tc.stands + `}}`))
@@ -58,7 +62,8 @@ func TestLent(t *testing.T) {
 		if err != nil || string(data) != tc.want || len(object.GetAnnotations()) > 0 {
 			t.Errorf("%s: %s with %v, want %s, %v", why, data, object.GetAnnotations(), tc.want, err)
 		}
-		said, err := lentNote(wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}, &members[0], object)
+		said, err := lentNote(wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"},
+			&members[0], object)
 		if err != nil || (said == "") != (tc.says == "") || !strings.Contains(said, tc.says) {
 			t.Errorf("%s: says %q, want %q, %v", why, said, tc.says, err)
 		}
@@ -70,7 +75,8 @@ func TestLent(t *testing.T) {
 func TestPartitionsOfOtherSubsets(t *testing.T) {
 	const strategy = `{"manualUpdate":{"partitions":{"a":%s}},"type":"Manual"}`
 	note, err := json.Marshal(topology.LetGo{
-		Users: json.RawMessage(`{"type":"Manual","manualUpdate":{"partitions":{"a":1,"b":2}}}`), Lent: json.RawMessage(fmt.Sprintf(strategy, "3")),
+		Users: json.RawMessage(`{"type":"Manual","manualUpdate":{"partitions":{"a":1,"b":2}}}`),
+		Lent:  json.RawMessage(fmt.Sprintf(strategy, "3")),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +113,8 @@ func TestAnAdoptedOrphanLosesTheLabelOfTheHub(t *testing.T) {
 	if err != nil || len(labels) != 1 || labels["team"] != "shop" || live.GetLabels()[topology.LabelHub] != "hub" {
 		t.Errorf("labels %v, %v", object.GetLabels(), err)
 	}
-	note, err := lentNote(wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}, &members[0], object)
+	note, err := lentNote(wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}, &members[0],
+		object)
 	if err != nil || !strings.Contains(note, "check it") || !strings.Contains(note, `{"paused":true}`) {
 		t.Errorf("%q, %v", note, err)
 	}

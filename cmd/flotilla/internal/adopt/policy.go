@@ -37,7 +37,8 @@ func checkPolicy(
 	}
 	slices.Sort(named)
 	if policy == nil {
-		return fmt.Sprintf("no policy selects %s: create a FederationPolicy for it in namespace %s with spec.clusters.names: [%s]",
+		return fmt.Sprintf("no policy selects %s: create a FederationPolicy for it in namespace %s with "+
+			"spec.clusters.names: [%s]",
 			key.Sentence(), key.Namespace, strings.Join(named, ", ")), nil
 	}
 	return mismatch(key, policy.Ref.Kind+" "+policy.Ref.Name, named, selected), nil
@@ -50,7 +51,8 @@ func mismatch(key wire.Key, policy string, named, selected []string) string {
 	}
 	if left := without(named, selected); len(left) > 0 {
 		return fmt.Sprintf(
-			"%s does not select %s, so that what runs there would be made in other members too: widen its spec.clusters, or leave %s out of --from",
+			"%s does not select %s, so that what runs there would be made in other members too: widen its spec.clusters, or "+
+				"leave %s out of --from",
 			policy,
 			strings.Join(left, ", "),
 			strings.Join(left, ", "),
@@ -58,7 +60,8 @@ func mismatch(key wire.Key, policy string, named, selected []string) string {
 	}
 	if more := without(selected, named); len(more) > 0 {
 		return fmt.Sprintf(
-			"%s selects %s too, which --from does not name: if %s runs there, add it to --from; if not, set spec.clusters.names: [%s] until all is adopted",
+			"%s selects %s too, which --from does not name: if %s runs there, add it to --from; if not, set "+
+				"spec.clusters.names: [%s] until all is adopted",
 			policy,
 			strings.Join(more, ", "),
 			key.Sentence(),

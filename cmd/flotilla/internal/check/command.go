@@ -43,7 +43,8 @@ exit code is 1 if something does not hold; what is to be looked at does not chan
 			if err != nil {
 				return err
 			}
-			if err := output.Print(cmd.OutOrStdout(), results, func(out io.Writer) error { return write(out, results) }); err != nil {
+			if err := output.Print(cmd.OutOrStdout(), results,
+				func(out io.Writer) error { return write(out, results) }); err != nil {
 				return err
 			}
 			if n := count(results)[failed]; n > 0 {

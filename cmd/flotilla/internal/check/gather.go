@@ -200,7 +200,8 @@ func (r *reader) programs(ctx context.Context) {
 		r.facts.leases[leases.Items[i].Name] = &leases.Items[i]
 	}
 	deployments := &appsv1.DeploymentList{}
-	if err := r.client.List(ctx, deployments, client.InNamespace(topology.SystemNamespace), client.MatchingLabels{"app.kubernetes.io/part-of": "flotilla"}); err != nil {
+	if err := r.client.List(ctx, deployments, client.InNamespace(topology.SystemNamespace),
+		client.MatchingLabels{"app.kubernetes.io/part-of": "flotilla"}); err != nil {
 		r.facts.unread["deployments"] = err
 	}
 	r.facts.deployments = deployments.Items
@@ -259,7 +260,8 @@ func (r *reader) workloads(ctx context.Context) error {
 	for i := range namespaces.Items {
 		federated[namespaces.Items[i].Name] = true
 	}
-	r.facts.federated, r.facts.policies, r.facts.stalled = len(federated), map[string][]metav1.Condition{}, map[string]string{}
+	r.facts.federated, r.facts.policies, r.facts.stalled = len(federated), map[string][]metav1.Condition{},
+		map[string]string{}
 	for kind, rule := range kinds.Workloads() {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(rule.GVK)

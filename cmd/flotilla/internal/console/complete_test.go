@@ -28,13 +28,15 @@ func TestCompletions(t *testing.T) {
 	placed := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: web.Placement().Name}}
 	placed.Spec.Workload = topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: web.Kind, Name: "web"}
 	placed.Spec.Cells = []topology.Cell{
-		{Cluster: "west", Zone: "b", Subset: "rest"}, {Cluster: "east", Zone: "b", Subset: "zone-b"}, {Cluster: "east", Zone: "a", Subset: "zone-a"}, {Cluster: "south", Subset: "rest"},
+		{Cluster: "west", Zone: "b", Subset: "rest"}, {Cluster: "east", Zone: "b", Subset: "zone-b"},
+		{Cluster: "east", Zone: "a", Subset: "zone-a"}, {Cluster: "south", Subset: "rest"},
 	}
 	at := func(namespace, name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name}
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(placed,
-		&apps.CloneSet{ObjectMeta: at("shop", "api")}, &apps.CloneSet{ObjectMeta: at("else", "api")}, &apps.CloneSet{ObjectMeta: at("else", "own")},
+		&apps.CloneSet{ObjectMeta: at("shop", "api")}, &apps.CloneSet{ObjectMeta: at("else", "api")},
+		&apps.CloneSet{ObjectMeta: at("else", "own")},
 		&apps.UnitedDeployment{ObjectMeta: at("shop", "web")}).Build()
 	zone := func(c topology.Cell) string { return c.Zone }
 	for _, test := range []struct {
@@ -42,11 +44,14 @@ func TestCompletions(t *testing.T) {
 		read func(client.Reader) ([]string, error)
 		want string
 	}{
-		{"workloads of a namespace", func(c client.Reader) ([]string, error) { return workloads(t.Context(), c, "shop") }, "clone/api ud/web"},
-		{"workloads of all", func(c client.Reader) ([]string, error) { return workloads(t.Context(), c, "") }, "clone/api clone/own ud/web"},
+		{"workloads of a namespace", func(c client.Reader) ([]string, error) { return workloads(t.Context(), c, "shop") },
+			"clone/api ud/web"},
+		{"workloads of all", func(c client.Reader) ([]string, error) { return workloads(t.Context(), c, "") },
+			"clone/api clone/own ud/web"},
 		{"zones, each once", func(c client.Reader) ([]string, error) { return cells(t.Context(), c, web, zone) }, "a b"},
 		{"nothing of what is not placed", func(c client.Reader) ([]string, error) {
-			return cells(t.Context(), c, wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "api"}, zone)
+			return cells(t.Context(), c, wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "api"},
+				zone)
 		}, ""},
 	} {
 		if got, err := test.read(c); err != nil || strings.Join(got, " ") != test.want {

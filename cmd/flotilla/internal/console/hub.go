@@ -84,7 +84,8 @@ func (h *Hub) Member(kubecontext string) (client.Client, error) {
 	if h.flags.KubeConfig != nil {
 		rules.ExplicitPath = *h.flags.KubeConfig
 	}
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubecontext}).
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: kubecontext}).
 		ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("use the context %q of your kubeconfig: %w", kubecontext, err)

@@ -34,7 +34,9 @@ type Members struct {
 func (m *Members) AddFlags(cmd *cobra.Command, hub *Hub) {
 	m.hub = hub
 	cmd.Flags().
-		StringToStringVar(&m.contexts, "member-context", nil, "MEMBER=CONTEXT: the context of your kubeconfig that reaches a member; without it the context that has the member's name. May be given several times")
+		StringToStringVar(&m.contexts, "member-context", nil,
+			"MEMBER=CONTEXT: the context of your kubeconfig that reaches a member; without it the context that has the "+
+				"member's name. May be given several times")
 }
 
 // Named returns the members that the flag names, sorted.
@@ -64,13 +66,15 @@ func (m *Members) Config(member string) (*rest.Config, string, error) {
 			)
 		}
 		return nil, "", fmt.Errorf(
-			"no context reaches member %s: your kubeconfig has none of that name; name one with --member-context %s=CONTEXT (%s)",
+			"no context reaches member %s: your kubeconfig has none of that name; name one with --member-context %s=CONTEXT "+
+				"(%s)",
 			member,
 			member,
 			contextsOf(slices.Sorted(maps.Keys(known.Contexts))),
 		)
 	}
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubecontext}).
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: kubecontext}).
 		ClientConfig()
 	if err != nil {
 		return nil, "", fmt.Errorf("use the context %q of your kubeconfig: %w", kubecontext, err)
@@ -116,7 +120,8 @@ func Verify(ctx context.Context, hub, reached client.Reader, member, kubecontext
 	}
 	if id := wire.ClusterID(known); id != "" && id != string(system.UID) {
 		return fmt.Errorf(
-			"the context %s reaches another cluster than member %s (id %s, and the hub knows %s); name the right one with --member-context %s=CONTEXT",
+			"the context %s reaches another cluster than member %s (id %s, and the hub knows %s); name the right one with "+
+				"--member-context %s=CONTEXT",
 			kubecontext,
 			member,
 			system.UID,

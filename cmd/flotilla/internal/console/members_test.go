@@ -34,10 +34,14 @@ contexts: [{name: east, context: {cluster: one}}, {name: kind-west, context: {cl
 		name, member, flag, host, kubecontext, says string
 	}{
 		{name: "its own name", member: "east", host: "https://one.example:6443", kubecontext: "east"},
-		{name: "the flag", member: "west", flag: "west=kind-west", host: "https://two.example:6443", kubecontext: "kind-west"},
-		{name: "the flag before the name", member: "east", flag: "east=kind-west", host: "https://two.example:6443", kubecontext: "kind-west"},
-		{name: "none", member: "west", says: "no context reaches member west: your kubeconfig has none of that name; name one with --member-context west=CONTEXT (it has east, kind-west)"},
-		{name: "one that there is not", member: "west", flag: "west=far", says: `your kubeconfig has no context "far" for member west; it has east, kind-west`},
+		{name: "the flag", member: "west", flag: "west=kind-west", host: "https://two.example:6443",
+			kubecontext: "kind-west"},
+		{name: "the flag before the name", member: "east", flag: "east=kind-west", host: "https://two.example:6443",
+			kubecontext: "kind-west"},
+		{name: "none", member: "west", says: "no context reaches member west: your kubeconfig has none of that name; name " +
+			"one with --member-context west=CONTEXT (it has east, kind-west)"},
+		{name: "one that there is not", member: "west", flag: "west=far",
+			says: `your kubeconfig has no context "far" for member west; it has east, kind-west`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var hub Hub
@@ -97,9 +101,11 @@ func TestVerify(t *testing.T) {
 		says, talks  string
 	}{
 		{"the member", hub, cluster("one"), "east", "", ""},
-		{"another cluster", hub, cluster("two"), "east", "the context c reaches another cluster than member east (id two, and the hub knows one)", ""},
+		{"another cluster", hub, cluster("two"), "east",
+			"the context c reaches another cluster than member east (id two, and the hub knows one)", ""},
 		{"no such member", hub, cluster("one"), "south", "the hub has no member south", ""},
-		{"a hub that is away", away, cluster("two"), "east", "", "The hub was not asked whether the context c is member east: connection refused"},
+		{"a hub that is away", away, cluster("two"), "east", "",
+			"The hub was not asked whether the context c is member east: connection refused"},
 		{"a member that is away", hub, away, "east", "reach member east by the context c: connection refused", ""},
 		{"an identity that you may not read", hub, failing{err: apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "kube-system", nil)}, "east", "", "You may not read the identity"},
 	} {

@@ -58,7 +58,9 @@ With --undo the taint is taken away. What has moved stays where it is.`,
   flotilla drain west --undo`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: v.hub.CompleteMembers,
-		RunE:              func(cmd *cobra.Command, args []string) error { return v.run(cmd.Context(), cmd.OutOrStdout(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return v.run(cmd.Context(), cmd.OutOrStdout(), args[0])
+		},
 	}
 	v.hub.AddFlags(command)
 	command.Flags().BoolVar(&v.undo, "undo", false, "take the taint away")
@@ -115,7 +117,8 @@ func markOnce(ctx context.Context, hub client.Client, name string, undo bool) er
 		return nil
 	}
 	// The taints are written whole: those that somebody else set meanwhile must not get lost.
-	if err := hub.Patch(ctx, changed, client.MergeFromWithOptions(member, client.MergeFromWithOptimisticLock{}), manager); err != nil {
+	if err := hub.Patch(ctx, changed, client.MergeFromWithOptions(member, client.MergeFromWithOptimisticLock{}),
+		manager); err != nil {
 		return fmt.Errorf("change the taints of MemberCluster %s: %w", name, err)
 	}
 	return nil

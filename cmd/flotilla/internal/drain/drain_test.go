@@ -57,7 +57,8 @@ func TestMarkAmongOtherWrites(t *testing.T) {
 	}
 	met := false
 	hub := fake.NewClientBuilder().WithScheme(scheme).WithObjects(&topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "west"}}).
-		WithInterceptorFuncs(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+		WithInterceptorFuncs(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object,
+			p client.Patch, options ...client.PatchOption) error {
 			if !met {
 				met = true
 				other := &topology.MemberCluster{}
@@ -78,14 +79,16 @@ func TestMarkAmongOtherWrites(t *testing.T) {
 	if err := hub.Get(t.Context(), client.ObjectKey{Name: "west"}, stands); err != nil {
 		t.Fatal(err)
 	}
-	if taints := stands.Spec.Taints; !met || len(taints) != 2 || taints[0].Key != "owner" || taints[1].Key != topology.TaintDrain {
+	if taints := stands.Spec.Taints; !met || len(taints) != 2 || taints[0].Key != "owner" ||
+		taints[1].Key != topology.TaintDrain {
 		t.Errorf("taints %v", taints)
 	}
 }
 
 func TestProgress(t *testing.T) {
 	of := func(workload string, pods ...int32) work.Work {
-		w := work.Work{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{topology.AnnotationWorkload: workload, topology.AnnotationSequence: "1"}}}
+		w := work.Work{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{topology.AnnotationWorkload: workload,
+			topology.AnnotationSequence: "1"}}}
 		w.Status.Report = &work.Report{Sequence: 1}
 		for _, n := range pods {
 			w.Status.Report.InUse = append(w.Status.Report.InUse, work.SubsetUse{Total: n})
@@ -94,12 +97,14 @@ func TestProgress(t *testing.T) {
 	}
 	untold := of("CloneSet/shop/new")
 	untold.Status.Report = nil
-	lines, done := progress([]work.Work{of("UnitedDeployment/shop/web", 2, 1), of("ConfigMap/shop/settings"), of("CloneSet/shop/api", 4), of("CloneSet/shop/gone", 0), untold})
+	lines, done := progress([]work.Work{of("UnitedDeployment/shop/web", 2, 1), of("ConfigMap/shop/settings"),
+		of("CloneSet/shop/api", 4), of("CloneSet/shop/gone", 0), untold})
 	want := "  CloneSet shop/api: 4 pods|  UnitedDeployment shop/web: 3 pods|7 pods are left"
 	if got := strings.Join(lines, "|"); got != want || done {
 		t.Errorf("got %s, done %t, want %s", got, done, want)
 	}
-	if lines, done := progress([]work.Work{of("CloneSet/shop/gone", 0)}); strings.Join(lines, "|") != "0 pods are left" || !done {
+	if lines, done := progress([]work.Work{of("CloneSet/shop/gone", 0)}); strings.Join(lines, "|") != "0 pods are left" ||
+		!done {
 		t.Errorf("at the end: %v, done %t", lines, done)
 	}
 }

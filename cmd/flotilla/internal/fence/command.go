@@ -45,7 +45,9 @@ The word holds until the member is heard of again, and for no later loss.`,
 		Example:           `  flotilla fence west --confirm`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: v.hub.CompleteMembers,
-		RunE:              func(cmd *cobra.Command, args []string) error { return v.run(cmd.Context(), cmd.OutOrStdout(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return v.run(cmd.Context(), cmd.OutOrStdout(), args[0])
+		},
 	}
 	v.hub.AddFlags(command)
 	command.Flags().BoolVar(&v.confirm, "confirm", false, "yes, nothing runs there any more")
@@ -78,7 +80,8 @@ func (v *verb) run(ctx context.Context, out io.Writer, name string) error {
 	if err := hub.Patch(ctx, member, client.MergeFrom(base), manager); err != nil {
 		return fmt.Errorf("confirm the loss of MemberCluster %s: %w", name, err)
 	}
-	if _, err := fmt.Fprintf(out, "member %s is confirmed as lost; workloads with a failover are placed elsewhere\n", name); err != nil {
+	if _, err := fmt.Fprintf(out, "member %s is confirmed as lost; workloads with a failover are placed elsewhere\n",
+		name); err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}
 	return nil

@@ -129,7 +129,8 @@ func gather(ctx context.Context, c client.Reader, only []string, now time.Time) 
 		if err := c.List(ctx, works, client.InNamespace(wire.MemberNamespace(m.Name))); err != nil {
 			return nil, fmt.Errorf("list Works of member %s: %w", m.Name, err)
 		}
-		if err := c.Get(ctx, client.ObjectKey{Namespace: wire.MemberNamespace(m.Name), Name: m.Name}, lease); apierrors.IsNotFound(
+		if err := c.Get(ctx, client.ObjectKey{Namespace: wire.MemberNamespace(m.Name), Name: m.Name},
+			lease); apierrors.IsNotFound(
 			err,
 		) {
 			lease = nil
@@ -150,8 +151,9 @@ func gather(ctx context.Context, c client.Reader, only []string, now time.Time) 
 // clusterOf puts a member together. It is pure.
 func clusterOf(m *topology.MemberCluster, works []work.Work, lease *coordinationv1.Lease, now time.Time) Cluster {
 	c := Cluster{
-		Name: m.Name, State: stateOf(m), Region: m.Spec.Region, Requested: corev1.ResourceList{}, Allocatable: corev1.ResourceList{},
-		Kubernetes: m.Status.KubernetesVersion, Agent: m.Status.AgentVersion,
+		Name: m.Name, State: stateOf(m), Region: m.Spec.Region, Requested: corev1.ResourceList{},
+		Allocatable: corev1.ResourceList{},
+		Kubernetes:  m.Status.KubernetesVersion, Agent: m.Status.AgentVersion,
 	}
 	if c.Region == "" {
 		c.Region = m.Status.Region

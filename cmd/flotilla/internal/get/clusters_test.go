@@ -19,7 +19,8 @@ func TestClusters(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	renewed := metav1.NewMicroTime(now.Add(-7 * time.Second))
 	room := func(cpu, memory string) corev1.ResourceList {
-		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
+			corev1.ResourceMemory: resource.MustParse(memory)}
 	}
 	east := &topology.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "east"}, Spec: topology.MemberClusterSpec{Accepted: true},
@@ -31,7 +32,8 @@ func TestClusters(t *testing.T) {
 				{Name: "b", Nodes: 2, Ready: 1, Allocatable: room("4", "8Gi"), Requested: room("1", "3Gi")},
 			},
 			Conditions: []metav1.Condition{
-				{Type: topology.MemberAccepted, Status: metav1.ConditionTrue}, {Type: topology.MemberReady, Status: metav1.ConditionTrue},
+				{Type: topology.MemberAccepted, Status: metav1.ConditionTrue},
+				{Type: topology.MemberReady, Status: metav1.ConditionTrue},
 				{Type: topology.MemberOrphans, Status: metav1.ConditionTrue, Reason: "Orphaned", Message: "1 object stands"},
 			},
 		},
@@ -44,11 +46,16 @@ func TestClusters(t *testing.T) {
 		return w
 	}
 	works := []work.Work{
-		of("CloneSet/shop/api", work.SubsetUse{Total: 5, Available: 4}), of("UnitedDeployment/shop/web", work.SubsetUse{Subset: "a", Total: 2, Available: 2}, work.SubsetUse{Subset: "b", Total: 1}),
+		of("CloneSet/shop/api", work.SubsetUse{Total: 5, Available: 4}),
+		of("UnitedDeployment/shop/web", work.SubsetUse{Subset: "a", Total: 2, Available: 2},
+			work.SubsetUse{Subset: "b", Total: 1}),
 		of("ConfigMap/shop/settings"), of("", work.SubsetUse{Total: 100}),
 	}
-	west := &topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "west"}, Spec: topology.MemberClusterSpec{Region: "us", Taints: []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}}}}
-	got := []Cluster{clusterOf(east, works, &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}, now), clusterOf(west, nil, nil, now)}
+	west := &topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "west"},
+		Spec: topology.MemberClusterSpec{Region: "us", Taints: []corev1.Taint{{Key: "a",
+			Effect: corev1.TaintEffectNoSchedule}}}}
+	got := []Cluster{clusterOf(east, works, &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}},
+		now), clusterOf(west, nil, nil, now)}
 	var text strings.Builder
 	if err := write(&text, got); err != nil {
 		t.Fatal(err)
@@ -73,7 +80,8 @@ west has the taint a:NoSchedule
 
 func TestState(t *testing.T) {
 	of := func(accepted, ready metav1.ConditionStatus) []metav1.Condition {
-		return []metav1.Condition{{Type: topology.MemberAccepted, Status: accepted}, {Type: topology.MemberReady, Status: ready}}
+		return []metav1.Condition{{Type: topology.MemberAccepted, Status: accepted},
+			{Type: topology.MemberReady, Status: ready}}
 	}
 	for _, tc := range []struct {
 		want       string
@@ -84,7 +92,8 @@ func TestState(t *testing.T) {
 		{"NotReady", of(metav1.ConditionTrue, metav1.ConditionFalse)},
 		{"Refused", of(metav1.ConditionFalse, metav1.ConditionTrue)},
 	} {
-		m := &topology.MemberCluster{Spec: topology.MemberClusterSpec{Accepted: true}, Status: topology.MemberClusterStatus{Conditions: tc.conditions}}
+		m := &topology.MemberCluster{Spec: topology.MemberClusterSpec{Accepted: true},
+			Status: topology.MemberClusterStatus{Conditions: tc.conditions}}
 		if got := stateOf(m); got != tc.want {
 			t.Errorf("%v: %s, want %s", tc.conditions, got, tc.want)
 		}

@@ -49,7 +49,8 @@ cluster comes under the name. With --fingerprint, which flotilla join prints, on
 			if err != nil {
 				return err
 			}
-			if err := output.Print(cmd.OutOrStdout(), done, func(out io.Writer) error { return sayAccepted(out, done) }); err != nil ||
+			if err := output.Print(cmd.OutOrStdout(), done,
+				func(out io.Writer) error { return sayAccepted(out, done) }); err != nil ||
 				!waits {
 				return err
 			}

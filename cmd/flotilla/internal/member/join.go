@@ -43,9 +43,10 @@ func NewJoinCommand() *cobra.Command {
 First everything is checked, and nothing is written if something is in the way. Then a token is made on the hub, and the namespace
 flotilla-system, the agent's ServiceAccount with its rights, and the Secrets flotilla-join and flotilla-credential in the cluster.
 It can be run again: what is there stays, the key too. Nothing runs in the cluster before somebody accepts it with flotilla accept.`,
-		Example: "  flotilla join east --hub-context hub --context east\n  flotilla join east --hub-context hub --context east --hub-server https://hub.example.org:6443 --region eu --wait",
-		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return o.run(cmd, args[0]) },
+		Example: "  flotilla join east --hub-context hub --context east\n  flotilla join east --hub-context hub --context " +
+			"east --hub-server https://hub.example.org:6443 --region eu --wait",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args[0]) },
 	}
 	f := command.Flags()
 	f.StringVar(
@@ -78,7 +79,9 @@ It can be run again: what is there stays, the key too. Nothing runs in the clust
 		&o.credential,
 		"credential",
 		"",
-		"what its agent shows the hub: certificate, or token where the hub's control plane signs no certificates for clients (default: as it was, and certificate at first; a hub that signs none within a minute gives a token all the same)",
+		"what its agent shows the hub: certificate, or token where the hub's control plane signs no certificates for "+
+			"clients (default: as it was, and certificate at first; a hub that signs none within a minute gives a token all "+
+			"the same)",
 	)
 	f.DurationVar(&o.life, "ttl", registration.DefaultTokenLife, "how long the token lives, 10m to 24h")
 	addWait(command, &o.waits, &o.patience, "wait until the member is accepted and Ready")
@@ -89,7 +92,8 @@ It can be run again: what is there stays, the key too. Nothing runs in the clust
 func configOf(kubeconfig, kubecontext, what string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubecontext}).
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: kubecontext}).
 		ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("find %s: %w", what, err)

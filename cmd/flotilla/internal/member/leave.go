@@ -99,13 +99,15 @@ func (o *leaveOptions) refuse(name string, known bool, works int) error {
 		return console.Usagef("--orphan and --remove exclude each other: choose what happens to the workloads of %s", name)
 	case o.remove && !known && works > 0:
 		return console.Usagef(
-			"MemberCluster %s is gone, and %d orders are left: no agent removes their objects any more; use --orphan, and remove them in the cluster",
+			"MemberCluster %s is gone, and %d orders are left: no agent removes their objects any more; use --orphan, and "+
+				"remove them in the cluster",
 			name,
 			works,
 		)
 	case works > 0 && !o.orphan && !o.remove:
 		return console.Usagef(
-			"%s has orders for %d objects: say with --remove that they are to go from it, or with --orphan that they run on there",
+			"%s has orders for %d objects: say with --remove that they are to go from it, or with --orphan that they run on "+
+				"there",
 			name,
 			works,
 		)

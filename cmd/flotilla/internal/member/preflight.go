@@ -110,12 +110,14 @@ func forbidden(ctx context.Context, hub, member *side) ([]string, error) {
 	}{
 		{hub, "on the hub", []right{
 			{"create", topology.GroupVersion.Group, "memberclusters", "", ""}, {"create", "", "namespaces", "", ""},
-			{"create", "", "serviceaccounts", "", topology.SystemNamespace}, {"create", "", "serviceaccounts", "token", topology.SystemNamespace},
+			{"create", "", "serviceaccounts", "", topology.SystemNamespace},
+			{"create", "", "serviceaccounts", "token", topology.SystemNamespace},
 			{"create", rbac, "clusterroles", "", ""}, {"create", rbac, "clusterrolebindings", "", ""},
 		}},
 		{member, "in the cluster that joins", []right{
 			{"create", "", "namespaces", "", ""}, {"create", "", "serviceaccounts", "", topology.SystemNamespace},
-			{"create", "", "secrets", "", topology.SystemNamespace}, {"create", rbac, "clusterroles", "", ""}, {"create", rbac, "clusterrolebindings", "", ""},
+			{"create", "", "secrets", "", topology.SystemNamespace}, {"create", rbac, "clusterroles", "", ""},
+			{"create", rbac, "clusterrolebindings", "", ""},
 		}},
 	} {
 		asked, err := kubernetes.NewForConfig(of.side.config)
@@ -146,7 +148,8 @@ func forbidden(ctx context.Context, hub, member *side) ([]string, error) {
 func (s *surroundings) obstacles() []string {
 	var all []string
 	least := version.MustParseGeneric(oldest)
-	for _, of := range []struct{ what, version string }{{"the hub", s.hubVersion}, {"the cluster that joins", s.memberVersion}} {
+	for _, of := range []struct{ what, version string }{{"the hub", s.hubVersion},
+		{"the cluster that joins", s.memberVersion}} {
 		if v, err := version.ParseGeneric(of.version); err != nil || v.LessThan(least) {
 			all = append(
 				all,
@@ -187,7 +190,8 @@ func (s *surroundings) obstacles() []string {
 			all = append(
 				all,
 				fmt.Sprintf(
-					"the name %s is taken by the cluster %s, and this one is %s: choose another name, or give that one up with flotilla leave %s",
+					"the name %s is taken by the cluster %s, and this one is %s: choose another name, or give that one up with "+
+						"flotilla leave %s",
 					m.Name,
 					id,
 					s.memberID,
@@ -227,7 +231,8 @@ func (s *surroundings) moved(join *credential.Join) string {
 		return ""
 	}
 	var all []string
-	for _, of := range []struct{ what, before, now string }{{"the name", s.joined.Name, join.Name}, {"the hub", s.joined.Server, join.Server}} {
+	for _, of := range []struct{ what, before, now string }{{"the name", s.joined.Name, join.Name},
+		{"the hub", s.joined.Server, join.Server}} {
 		if of.before != of.now {
 			all = append(all, fmt.Sprintf("%s %s, not %s", of.what, of.now, of.before))
 		}

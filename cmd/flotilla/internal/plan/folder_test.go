@@ -38,8 +38,10 @@ func TestCase16FilesOfOtherToolsInAFolderAreLeftOut(t *testing.T) {
 		{"kustomization", map[string]string{
 			"kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [web.yaml]\n",
 		}, []string{"DIR/kustomization.yaml, line 1: left out", "kubectl kustomize DIR | flotilla plan -f -"}},
-		{"kustomization without kind", map[string]string{"kustomization.yml": "resources: [web.yaml]\n"}, []string{"kubectl kustomize DIR |"}},
-		{"kustomization without extension", map[string]string{"Kustomization": "resources: [web.yaml]\n"}, []string{"kubectl kustomize DIR |"}},
+		{"kustomization without kind", map[string]string{"kustomization.yml": "resources: [web.yaml]\n"},
+			[]string{"kubectl kustomize DIR |"}},
+		{"kustomization without extension", map[string]string{"Kustomization": "resources: [web.yaml]\n"},
+			[]string{"kubectl kustomize DIR |"}},
 		{"component", map[string]string{
 			"kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\n",
 		}, []string{"kubectl kustomize DIR |"}},
@@ -49,34 +51,47 @@ func TestCase16FilesOfOtherToolsInAFolderAreLeftOut(t *testing.T) {
 			"steps.json":         `[{"op": "replace", "path": "/spec/replicas", "value": 9}]`,
 		}, []string{"DIR/more.yaml: left out", "DIR/steps.json: left out", "kubectl kustomize DIR |"}},
 		{"a patch without kustomization", map[string]string{
-			"more.yaml": strings.ReplaceAll(patch, "9}", "9, template: {spec: {$patch: replace}}}"), "steps.yaml": "- {op: remove, path: /spec/replicas}\n",
-		}, []string{"DIR/more.yaml, line 1: left out", "DIR/steps.yaml, line 1: left out: this is no object, but a JSON patch"}},
-		{"chart", map[string]string{"Chart.yaml": chart, "values.yaml": "replicas: 3\nimage: {tag: x}\n", "values-prod.yml": "replicas: 9\n",
+			"more.yaml":  strings.ReplaceAll(patch, "9}", "9, template: {spec: {$patch: replace}}}"),
+			"steps.yaml": "- {op: remove, path: /spec/replicas}\n",
+		}, []string{"DIR/more.yaml, line 1: left out", "DIR/steps.yaml, line 1: left out: this is no object, but a JSON " +
+			"patch"}},
+		{"chart", map[string]string{"Chart.yaml": chart, "values.yaml": "replicas: 3\nimage: {tag: x}\n",
+			"values-prod.yml":   "replicas: 9\n",
 			"requirements.yaml": "dependencies: []\n", "values.schema.json": `{"type": "object"}`, "Chart.lock": "digest: x\n"},
-			[]string{"DIR/Chart.yaml, line 1: left out", "DIR/values.yaml, line 1: left out", "DIR/values-prod.yml, line 1", "DIR/requirements.yaml, line 1",
+			[]string{"DIR/Chart.yaml, line 1: left out", "DIR/values.yaml, line 1: left out", "DIR/values-prod.yml, line 1",
+				"DIR/requirements.yaml, line 1",
 				"DIR/values.schema.json, line 1", "helm template DIR | flotilla plan -f -"}},
-		{"kustomization beside a chart", map[string]string{"Chart.yaml": chart, "values.yaml": "a: b\n", "kustomization.yaml": "resources: [web.yaml]\n"},
+		{"kustomization beside a chart", map[string]string{"Chart.yaml": chart, "values.yaml": "a: b\n",
+			"kustomization.yaml": "resources: [web.yaml]\n"},
 			[]string{"DIR/values.yaml, line 1: left out", "kubectl kustomize DIR |", "helm template DIR |"}},
-		{"template", map[string]string{"t.yaml": "{{- if .Values.on }}\napiVersion: apps.kruise.io/v1beta1\nkind: CloneSet\n{{- end }}\n"},
+		{"template", map[string]string{"t.yaml": "{{- if .Values.on }}\napiVersion: apps.kruise.io/v1beta1\nkind: " +
+			"CloneSet\n{{- end }}\n"},
 			[]string{"DIR/t.yaml, line 1: left out: this is a template", "render it first"}},
-		{"template in valid YAML", map[string]string{"t.yaml": strings.ReplaceAll(cloneSet("x", 1, ""), "name: x,", `name: "{{ .Release.Name }}",`)},
+		{"template in valid YAML", map[string]string{"t.yaml": strings.ReplaceAll(cloneSet("x", 1, ""), "name: x,",
+			`name: "{{ .Release.Name }}",`)},
 			[]string{`DIR/t.yaml, line 1: left out: this is a template, "{{ .Release.Name }}" is not filled in`}},
-		{"value of a template", map[string]string{"t.yaml": strings.ReplaceAll(cloneSet("x", 1, ""), "replicas: 1", `replicas: "{{ .Values.replicas }}"`)},
+		{"value of a template", map[string]string{"t.yaml": strings.ReplaceAll(cloneSet("x", 1, ""), "replicas: 1",
+			`replicas: "{{ .Values.replicas }}"`)},
 			[]string{"DIR/t.yaml, line 5: left out"}},
 		{"settings of other programs", map[string]string{
 			"docker-compose.yaml": "version: '3'\nservices: {web: {image: web}}\n", "ci.yml": "name: ci\non: [push]\njobs: {}\n",
 			"skaffold.yaml": "apiVersion: skaffold/v4beta6\nkind: Config\nmetadata: {}\n", "mkdocs.yml": "site_name: x\n",
-			"drone.yml": "kind: pipeline\ntype: docker\nname: default\n", "package.json": "{\n\t\"name\": \"web\"\n}\n", "list.yaml": "- a\n- b\n",
+			"drone.yml": "kind: pipeline\ntype: docker\nname: default\n", "package.json": "{\n\t\"name\": \"web\"\n}\n",
+			"list.yaml": "- a\n- b\n",
 			"text.yaml": "hello\n", "tsconfig.json": "{ // comment\n}\n", "dev.yaml": "version: v2beta1\nname: x\n",
 			"kubeconfig.yaml": "apiVersion: v1\nkind: Config\nclusters: []\n",
-		}, []string{"docker-compose.yaml, line 1", "ci.yml, line 1", "skaffold.yaml, line 1", "mkdocs.yml, line 1", "drone.yml, line 1", "package.json, line 1",
+		}, []string{"docker-compose.yaml, line 1", "ci.yml, line 1", "skaffold.yaml, line 1", "mkdocs.yml, line 1",
+			"drone.yml, line 1", "package.json, line 1",
 			"list.yaml, line 1", "text.yaml, line 1", "tsconfig.json, line 1", "dev.yaml, line 1", "kubeconfig.yaml, line 1"}},
-		{"nothing to say", map[string]string{"empty.yaml": "", "comment.yaml": "# a\n---\n# b\n", "mark.yaml": "\ufeff", "README.md": "x: [", "run.sh": "{{"}, nil},
+		{"nothing to say", map[string]string{"empty.yaml": "", "comment.yaml": "# a\n---\n# b\n", "mark.yaml": "\ufeff",
+			"README.md": "x: [", "run.sh": "{{"}, nil},
 		{"hidden", map[string]string{".gitlab-ci.yml": "stages: []\n"}, []string{"DIR/.gitlab-ci.yml: left out"}},
-		{"other objects", map[string]string{"in.yaml": "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: api}\n",
+		{"other objects", map[string]string{"in.yaml": "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: " +
+			"api}\n",
 			"crd.yaml":  "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: xs.y}\n",
 			"list.yaml": "apiVersion: traefik.io/v1alpha1\nkind: IPAllowList\nmetadata: {name: x}\nspec: {}\n"},
-			[]string{"in.yaml, line 1: Ingress api is left out", "crd.yaml, line 1: CustomResourceDefinition xs.y is left out", "IPAllowList x is left out"}},
+			[]string{"in.yaml, line 1: Ingress api is left out", "crd.yaml, line 1: CustomResourceDefinition xs.y is left out",
+				"IPAllowList x is left out"}},
 	}
 	members := file(t, fleet)
 	for _, test := range tests {
@@ -105,15 +120,19 @@ func TestCase16EveryMistakeOfAFolderIsToldAtOnce(t *testing.T) {
 		"kustomization.yaml": "resources: [a.yaml]\n",
 		"Chart.yaml":         chart,
 		"values.yaml":        "replicas: 3\n",
-		"a.yaml":             cloneSet("a", 1, "  replica: 3\n  minReadySeconds: soon\n") + "---\n# the second\n" + cloneSet("good", 2, ""),
-		"b.yaml": strings.ReplaceAll(cloneSet("b", 1, ""), "image: web:1", "image: 7, env: [{name: A, value: 1}, {name: B, value: true}],"+
-			" resources: {requests: {cpu: much}}, ports: [{containerPort: \"80\"}]"),
-		"c.yaml":    strings.ReplaceAll(cloneSet("c", 1, ""), "replicas: 1", "replicas: -1"),
-		"d.yaml":    "apiVersion: apps.kruise.io/v1beta1\nkind: CloneSet\nmetadata:\n  name: d\n\tnamespace: shop\n",
-		"e.yaml":    "apiVersion: apps.kruise.io/v1beta1\nkind: CloneSet\nmetadata: {name: ''}\nspec: {}\n",
-		"f.json":    `{"apiVersion": "v1", "kind": "List", "items": [` + "\n" + `{"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "metadata": {"name": 5}}]}`,
-		"g.yaml":    "kind: CloneSet\nmetadata: {name: g}\n",
-		"h.yaml":    "apiVersion: apps.kruise.io/v1beta1\nkind: CloneSet\nmetadata:\n  name: h\n  namespace: shop\nspec:\n replicas: 1\n  selector: {}\n",
+		"a.yaml": cloneSet("a", 1, "  replica: 3\n  minReadySeconds: soon\n") + "---\n# the second\n" +
+			cloneSet("good", 2, ""),
+		"b.yaml": strings.ReplaceAll(cloneSet("b", 1, ""), "image: web:1",
+			"image: 7, env: [{name: A, value: 1}, {name: B, value: true}],"+
+				" resources: {requests: {cpu: much}}, ports: [{containerPort: \"80\"}]"),
+		"c.yaml": strings.ReplaceAll(cloneSet("c", 1, ""), "replicas: 1", "replicas: -1"),
+		"d.yaml": "apiVersion: apps.kruise.io/v1beta1\nkind: CloneSet\nmetadata:\n  name: d\n\tnamespace: shop\n",
+		"e.yaml": "apiVersion: apps.kruise.io/v1beta1\nkind: CloneSet\nmetadata: {name: ''}\nspec: {}\n",
+		"f.json": `{"apiVersion": "v1", "kind": "List", "items": [` + "\n" +
+			`{"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "metadata": {"name": 5}}]}`,
+		"g.yaml": "kind: CloneSet\nmetadata: {name: g}\n",
+		"h.yaml": "apiVersion: apps.kruise.io/v1beta1\nkind: CloneSet\nmetadata:\n  name: h\n  namespace: shop\nspec:\n " +
+			"replicas: 1\n  selector: {}\n",
 		"i.yaml":    cloneSet("i", 1, "  replicas: 2\n"),
 		"crlf.yaml": strings.ReplaceAll(cloneSet("crlf", 1, "  replica: 3\n"), "\n", "\r\n"),
 	})
@@ -156,11 +175,13 @@ func TestCase16EveryMistakeOfAFolderIsToldAtOnce(t *testing.T) {
 // TestCase16MistakesThatOthersDependOnStopThePlan: a plan without a policy would mislead, and so would one of half of a
 // named file.
 func TestCase16MistakesThatOthersDependOnStopThePlan(t *testing.T) {
-	const policy = "apiVersion: topology.flotilla.dev/v1alpha1\nkind: FederationPolicy\nmetadata: {name: p}\nspec: {workload: []}\n"
+	const policy = "apiVersion: topology.flotilla.dev/v1alpha1\nkind: FederationPolicy\nmetadata: {name: p}\nspec: " +
+		"{workload: []}\n"
 	members := file(t, fleet)
 	for name, args := range map[string][]string{
-		"a policy":              {"-f", folder(t, map[string]string{"p.yaml": policy, "web.yaml": cloneSet("api", 3, "")})},
-		"a policy without YAML": {"-f", folder(t, map[string]string{"p.yaml": strings.ReplaceAll(policy, "]", ""), "web.yaml": cloneSet("api", 3, "")})},
+		"a policy": {"-f", folder(t, map[string]string{"p.yaml": policy, "web.yaml": cloneSet("api", 3, "")})},
+		"a policy without YAML": {"-f", folder(t, map[string]string{"p.yaml": strings.ReplaceAll(policy, "]", ""),
+			"web.yaml": cloneSet("api", 3, "")})},
 		"a named file":          {"-f", file(t, cloneSet("api", 3, "")+"---\n"+cloneSet("b", 1, "  replica: 3\n"))},
 		"a named kustomization": {"-f", file(t, "resources: []\n"), "-f", file(t, cloneSet("api", 3, ""))},
 		"a URL":                 {"-f", "https://example.com/web.yaml", "-f", file(t, cloneSet("api", 3, ""))},
@@ -176,7 +197,8 @@ func TestCase16MistakesThatOthersDependOnStopThePlan(t *testing.T) {
 // TestCase16NamedFilesOfOtherToolsSayWhatToDo holds that a file which is named itself is not left out.
 func TestCase16NamedFilesOfOtherToolsSayWhatToDo(t *testing.T) {
 	root := folder(t, map[string]string{
-		"k/kustomization.yaml": "resources: []\n", "web/Chart.yaml": chart, "web/templates/api.yaml": "metadata:\n  name: {{ .Release.Name }}\n",
+		"k/kustomization.yaml": "resources: []\n", "web/Chart.yaml": chart,
+		"web/templates/api.yaml":   "metadata:\n  name: {{ .Release.Name }}\n",
 		"web/charts/db/Chart.yaml": chart, "web/charts/db/values.yaml": "a: b\n",
 	})
 	for name, want := range map[string]string{
@@ -186,7 +208,8 @@ func TestCase16NamedFilesOfOtherToolsSayWhatToDo(t *testing.T) {
 		"web/charts/db/values.yaml": "helm template ROOT/web | flotilla plan -f -",
 	} {
 		_, _, err := run(t, NewCommand(), "--members", file(t, fleet), "-f", filepath.Join(root, name))
-		if err == nil || !strings.Contains(err.Error(), strings.ReplaceAll(want, "ROOT", root)) || !strings.Contains(err.Error(), name+", line ") {
+		if err == nil || !strings.Contains(err.Error(), strings.ReplaceAll(want, "ROOT", root)) ||
+			!strings.Contains(err.Error(), name+", line ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -197,18 +220,21 @@ func TestCase16FoldersInAFolder(t *testing.T) {
 	members := file(t, fleet)
 	root := folder(t, map[string]string{
 		"base/web.yaml": cloneSet("api", 3, ""), "base/kustomization.yaml": "resources: [web.yaml]\n", ".git/x.yaml": "a: [",
-		"prod/kustomization.yaml": "resources: [../base]\npatches: [{path: more.yaml}]\n", "prod/more.yaml": cloneSet("api", 9, ""),
-		"chart/Chart.yaml": chart, "chart/templates/a.yaml": "metadata:\n  name: {{ .Release.Name }}\n",
+		"prod/kustomization.yaml": "resources: [../base]\npatches: [{path: more.yaml}]\n",
+		"prod/more.yaml":          cloneSet("api", 9, ""),
+		"chart/Chart.yaml":        chart, "chart/templates/a.yaml": "metadata:\n  name: {{ .Release.Name }}\n",
 		"chart/templates/b.yaml": strings.ReplaceAll(cloneSet("b", 1, ""), "image: web:1", `image: "{{ .Values.image }}"`),
 	})
-	if _, _, err := run(t, NewCommand(), "--members", members, "-f", root); err == nil || !strings.Contains(err.Error(), "-R reads folders in it") {
+	if _, _, err := run(t, NewCommand(), "--members", members, "-f", root); err == nil ||
+		!strings.Contains(err.Error(), "-R reads folders in it") {
 		t.Errorf("without -R: %v", err)
 	}
 	out, talk, err := run(t, NewCommand(), "--members", members, "-R", "-f", root)
 	if err != nil || !strings.Contains(out, "CloneSet shop/api: 3 replicas, 3 placed") || strings.Contains(out, "shop/b") {
 		t.Errorf("%v: %s", err, out)
 	}
-	for _, want := range []string{"kubectl kustomize " + root + "/base |", "kubectl kustomize " + root + "/prod |", "templates/a.yaml", "templates/b.yaml", "helm template " + root + "/chart |"} {
+	for _, want := range []string{"kubectl kustomize " + root + "/base |", "kubectl kustomize " + root + "/prod |",
+		"templates/a.yaml", "templates/b.yaml", "helm template " + root + "/chart |"} {
 		if !strings.Contains(talk, want) {
 			t.Errorf("notes lack %q:\n%s", want, talk)
 		}
@@ -248,7 +274,8 @@ func TestCase16TextsOfEveryForm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, _, err := run(t, NewCommand(), "--members", file(t, fleet), "-f", file(t, text))
-			if err != nil || !strings.Contains(out, "CloneSet shop/api: 3 replicas") || !strings.Contains(out, "CloneSet shop/web: ") {
+			if err != nil || !strings.Contains(out, "CloneSet shop/api: 3 replicas") ||
+				!strings.Contains(out, "CloneSet shop/web: ") {
 				t.Errorf("%v: %s", err, out)
 			}
 		})
@@ -257,13 +284,15 @@ func TestCase16TextsOfEveryForm(t *testing.T) {
 
 // TestCase16AnObjectInTwoFiles: the later one holds, as with kubectl apply, and a note says so.
 func TestCase16AnObjectInTwoFiles(t *testing.T) {
-	root := folder(t, map[string]string{"a.yaml": cloneSet("api", 3, ""), "b.yaml": cloneSet("api", 5, ""), "c.yaml": cloneSet("web", 1, "")})
+	root := folder(t, map[string]string{"a.yaml": cloneSet("api", 3, ""), "b.yaml": cloneSet("api", 5, ""),
+		"c.yaml": cloneSet("web", 1, "")})
 	same := filepath.Join(root, "c.yaml")
 	out, talk, err := run(t, NewCommand(), "--members", file(t, fleet), "-f", root, "-f", same, "-f", same)
 	if err != nil || !strings.Contains(out, "CloneSet shop/api: 5 replicas") {
 		t.Errorf("%v: %s", err, out)
 	}
-	if !strings.Contains(talk, "b.yaml: CloneSet shop/api is in "+root+"/a.yaml too") || strings.Contains(talk, "shop/web is in") {
+	if !strings.Contains(talk, "b.yaml: CloneSet shop/api is in "+root+"/a.yaml too") ||
+		strings.Contains(talk, "shop/web is in") {
 		t.Errorf("notes: %s", talk)
 	}
 }

@@ -64,7 +64,8 @@ func (f *files) foreign(file source, text []byte, mistakes []error) *[]error {
 
 // rendered says how to plan what a tool makes. folder is that of a kustomization, chart that of a chart, "" for none.
 func rendered(what snapshot.Foreign, folder, chart string) string {
-	const kustomize, helm = "; to plan what it makes: kubectl kustomize %s | flotilla plan -f -", "; to plan what the chart makes: helm template %s | flotilla plan -f -"
+	const kustomize, helm = "; to plan what it makes: kubectl kustomize %s | flotilla plan -f -",
+		"; to plan what the chart makes: helm template %s | flotilla plan -f -"
 	switch {
 	case folder != "" && (what == snapshot.ForeignKustomization || what == snapshot.ForeignPatch):
 		return fmt.Sprintf(kustomize, quotedPath(folder))

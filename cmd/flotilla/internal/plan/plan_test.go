@@ -102,11 +102,14 @@ spec:
     - {name: one, nodeSelectorTerm: {matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [a]}]}, replicas: 25%}
     - {name: two, nodeSelectorTerm: {matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [c]}]}}
 `, "\t", "  "), []string{"east a one 0 1 Even: that is an even share", "west c two 0 3 Even: that is an even share"}, ""},
-		{"a selector that does not fit is refused with its reason, and the exit code is not 0", strings.ReplaceAll(cloneSet("api", 5, ""), "matchLabels: {app: api}", "matchLabels: {app: other}"), []string{
-			`CloneSet shop/api: not placed anew (InvalidSelector): the selector "app=other" of CloneSet shop/api does not match the labels "app=api" of its pod template; make them agree`,
-		}, "1 of 1 workloads would not be placed"},
-		{"an older version", strings.Replace(cloneSet("api", 2, ""), "v1beta1", "v1alpha1", 1), []string{"east - - 0 1 Even: that is an even share"}, ""},
-		{"a List", "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(cloneSet("api", 2, ""), "\n", "\n  "), []string{"west - - 0 1 Even: that is an even share"}, ""},
+		{"a selector that does not fit is refused with its reason, and the exit code is not 0",
+			strings.ReplaceAll(cloneSet("api", 5, ""), "matchLabels: {app: api}", "matchLabels: {app: other}"), []string{
+				`CloneSet shop/api: not placed anew (InvalidSelector): the selector "app=other" of CloneSet shop/api does not match the labels "app=api" of its pod template; make them agree`,
+			}, "1 of 1 workloads would not be placed"},
+		{"an older version", strings.Replace(cloneSet("api", 2, ""), "v1beta1", "v1alpha1", 1),
+			[]string{"east - - 0 1 Even: that is an even share"}, ""},
+		{"a List", "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(cloneSet("api", 2, ""), "\n", "\n  "),
+			[]string{"west - - 0 1 Even: that is an even share"}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -123,7 +126,8 @@ spec:
 					t.Errorf("the output has no line %q:\n%s", want, out)
 				}
 			}
-			if !strings.Contains(talk, "MemberCluster east has no conditions of a hub") || !strings.Contains(talk, "namespace shop is not given") {
+			if !strings.Contains(talk, "MemberCluster east has no conditions of a hub") ||
+				!strings.Contains(talk, "namespace shop is not given") {
 				t.Errorf("notes %q", talk)
 			}
 		})
@@ -141,10 +145,12 @@ func TestMistakes(t *testing.T) {
 			`line 11: CloneSet shop/api has an unknown field "spec.replica"; correct its name, or remove it (its value is 3)`,
 			`line 12: CloneSet shop/api has an unknown field "spec.maxSurge"; correct its name, or remove it (its value is 1)`,
 		}},
-		{"a value of another type, in the second document", cloneSet("api", 1, "") + "---\n" + cloneSet("web", 1, "  minReadySeconds: soon\n"), []string{
-			`line 20: CloneSet shop/web cannot be read: spec.minReadySeconds is "soon", but must be a whole number`,
-		}},
-		{"no name", "apiVersion: apps.kruise.io/v1beta1\nkind: CloneSet\n", []string{"line 1: CloneSet has no metadata.name; give it one"}},
+		{"a value of another type, in the second document",
+			cloneSet("api", 1, "") + "---\n" + cloneSet("web", 1, "  minReadySeconds: soon\n"), []string{
+				`line 20: CloneSet shop/web cannot be read: spec.minReadySeconds is "soon", but must be a whole number`,
+			}},
+		{"no name", "apiVersion: apps.kruise.io/v1beta1\nkind: CloneSet\n",
+			[]string{"line 1: CloneSet has no metadata.name; give it one"}},
 		{"no kind", "metadata: {name: x}\n", []string{"line 1: the object x has no apiVersion or no kind; give it both"}},
 		{"no object", "- 1\n", []string{"line 1: this is no object"}},
 		{"no YAML", "a: [\n", []string{"line 1: this is no valid YAML"}},
@@ -167,7 +173,8 @@ func TestMistakes(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := run(t, NewCommand(), "--members", members, "-f", "/nowhere.yaml"); err == nil || !strings.Contains(err.Error(), "/nowhere.yaml") {
+	if _, _, err := run(t, NewCommand(), "--members", members, "-f", "/nowhere.yaml"); err == nil ||
+		!strings.Contains(err.Error(), "/nowhere.yaml") {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	for _, args := range [][]string{{}, {"--members", members, "-o", "xml"}} {
@@ -188,8 +195,10 @@ func TestLeftOut(t *testing.T) {
 	}
 	for _, want := range []string{
 		"line 11: Ingress api is left out: the hub decides nothing by a Ingress of networking.k8s.io/v1",
-		"line 15: Deployment shop/old is left out: the hub's own cluster runs a Deployment of apps/v1, and nothing of it goes to members",
-		"line 19: NodeImage node-1 is left out: no hub places a NodeImage, which names a node of one cluster: apply the NodeImage in the member that has it",
+		"line 15: Deployment shop/old is left out: the hub's own cluster runs a Deployment of apps/v1, and nothing of it " +
+			"goes to members",
+		"line 19: NodeImage node-1 is left out: no hub places a NodeImage, which names a node of one cluster: apply the " +
+			"NodeImage in the member that has it",
 	} {
 		if !strings.Contains(talk, want) {
 			t.Errorf("notes %q lack %q", talk, want)
@@ -222,7 +231,9 @@ metadata: {name: everywhere}
 spec: {workloads: [{kind: CloneSet}], clusters: {names: [west]}}
 `
 	out, _, err := run(t, NewCommand(), "--members", base, "-f", file(t, narrow))
-	if err != nil || !strings.Contains(out, "4 replicas, 3 placed") || !strings.Contains(out, "others stand in for 2 replicas of member east") || !strings.Contains(out, "Excluded: the policy no longer selects the member") {
+	if err != nil || !strings.Contains(out, "4 replicas, 3 placed") ||
+		!strings.Contains(out, "others stand in for 2 replicas of member east") ||
+		!strings.Contains(out, "Excluded: the policy no longer selects the member") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -265,7 +276,8 @@ func BenchmarkPlan(b *testing.B) {
 // hub.
 func TestPolicies(t *testing.T) {
 	policy := func(spec string) string {
-		return "---\napiVersion: topology.flotilla.dev/v1alpha1\nkind: FederationPolicy\nmetadata: {name: mine, namespace: shop}\nspec: " + spec + "\n"
+		return "---\napiVersion: topology.flotilla.dev/v1alpha1\nkind: FederationPolicy\nmetadata: {name: mine, namespace: " +
+			"shop}\nspec: " + spec + "\n"
 	}
 	const placed = `---
 apiVersion: topology.flotilla.dev/v1alpha1
@@ -286,18 +298,28 @@ spec:
   revisionSequence: 1
 `
 	for name, test := range map[string]struct{ fleet, policy, want string }{
-		"good":               {fleet, policy("{workloads: [{kind: CloneSet}]}"), ""},
-		"no such kind":       {fleet, policy("{workloads: [{kind: ClonSet}]}"), "FederationPolicy mine would not be Ready (UnknownKind): "},
-		"no apiVersion":      {fleet, policy("{workloads: [{kind: Deployment}]}"), "would not be Ready (RunsOnHub): FederationPolicy mine names Deployment (apps)"},
-		"another group":      {fleet, policy("{workloads: [{apiVersion: apps.kruise.io/v1beta1, kind: Deployment}]}"), "would not be Ready (UnknownKind): FederationPolicy mine names Deployment (apps.kruise.io; for the Deployment of apps/v1 write apiVersion: apps/v1)"},
-		"a kind of the hub":  {fleet, policy("{workloads: [{apiVersion: apps/v1, kind: Deployment}]}"), "would not be Ready (RunsOnHub): FederationPolicy mine names Deployment (apps)"},
-		"no such zone":       {fleet, policy("{workloads: [{kind: CloneSet}], spread: {by: Zone, places: [{zone: q, max: 1}]}}"), "no member has zone q"},
-		"held by another":    {fleet + placed, policy("{workloads: [{kind: CloneSet, name: api}]}"), "would not be Ready (Conflicted): FederationPolicy mine selects CloneSet shop/api, which FederationPolicy first holds already"},
-		"no such member too": {fleet, policy("{workloads: [{kind: CloneSet}], spread: {places: [{cluster: north, max: 1}]}}"), "north"},
+		"good": {fleet, policy("{workloads: [{kind: CloneSet}]}"), ""},
+		"no such kind": {fleet, policy("{workloads: [{kind: ClonSet}]}"),
+			"FederationPolicy mine would not be Ready (UnknownKind): "},
+		"no apiVersion": {fleet, policy("{workloads: [{kind: Deployment}]}"),
+			"would not be Ready (RunsOnHub): FederationPolicy mine names Deployment (apps)"},
+		"another group": {fleet, policy("{workloads: [{apiVersion: apps.kruise.io/v1beta1, kind: Deployment}]}"),
+			"would not be Ready (UnknownKind): FederationPolicy mine names Deployment (apps.kruise.io; for the Deployment of " +
+				"apps/v1 write apiVersion: apps/v1)"},
+		"a kind of the hub": {fleet, policy("{workloads: [{apiVersion: apps/v1, kind: Deployment}]}"),
+			"would not be Ready (RunsOnHub): FederationPolicy mine names Deployment (apps)"},
+		"no such zone": {fleet, policy("{workloads: [{kind: CloneSet}], spread: {by: Zone, places: [{zone: q, max: " +
+			"1}]}}"), "no member has zone q"},
+		"held by another": {fleet + placed, policy("{workloads: [{kind: CloneSet, name: api}]}"),
+			"would not be Ready (Conflicted): FederationPolicy mine selects CloneSet shop/api, which FederationPolicy first " +
+				"holds already"},
+		"no such member too": {fleet, policy("{workloads: [{kind: CloneSet}], spread: {places: [{cluster: north, max: 1}]}}"),
+			"north"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// Whether all replicas get a place is not the question here.
-			_, talk, err := run(t, NewCommand(), "--members", file(t, test.fleet), "-f", file(t, cloneSet("api", 2, "")+test.policy))
+			_, talk, err := run(t, NewCommand(), "--members", file(t, test.fleet), "-f",
+				file(t, cloneSet("api", 2, "")+test.policy))
 			told := ""
 			for line := range strings.Lines(talk) {
 				if strings.Contains(line, "mine") {
@@ -313,11 +335,16 @@ spec:
 
 // TestPlanOnABareHub holds that plan says nothing else of a Deployment than a hub whose cluster runs none.
 func TestPlanOnABareHub(t *testing.T) {
-	const deployment = "---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: native, namespace: shop}, spec: {}}\n" +
-		"---\n{apiVersion: topology.flotilla.dev/v1alpha1, kind: FederationPolicy, metadata: {name: mine, namespace: shop}, spec: {workloads: [{apiVersion: apps/v1, kind: Deployment}]}}\n"
-	for flag, want := range map[string]string{"--hub-runs-workloads": "RunsOnHub", "--hub-runs-workloads=false": "each member that a policy selects gets the whole of it"} {
-		_, talk, err := run(t, NewCommand(), "--members", file(t, fleet), "-f", file(t, cloneSet("api", 2, "")+deployment), flag)
-		if !strings.Contains(talk, "Deployment shop/native is left out") || !strings.Contains(talk, want) || strings.Contains(talk, "RunsOnHub") != (flag == "--hub-runs-workloads") {
+	const deployment = "---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: native, namespace: shop}, spec: " +
+		"{}}\n" +
+		"---\n{apiVersion: topology.flotilla.dev/v1alpha1, kind: FederationPolicy, metadata: {name: mine, namespace: " +
+		"shop}, spec: {workloads: [{apiVersion: apps/v1, kind: Deployment}]}}\n"
+	for flag, want := range map[string]string{"--hub-runs-workloads": "RunsOnHub",
+		"--hub-runs-workloads=false": "each member that a policy selects gets the whole of it"} {
+		_, talk, err := run(t, NewCommand(), "--members", file(t, fleet), "-f", file(t, cloneSet("api", 2, "")+deployment),
+			flag)
+		if !strings.Contains(talk, "Deployment shop/native is left out") || !strings.Contains(talk, want) ||
+			strings.Contains(talk, "RunsOnHub") != (flag == "--hub-runs-workloads") {
 			t.Errorf("%s: told %q (%v)", flag, talk, err)
 		}
 	}

@@ -30,8 +30,9 @@ func NewLogsCommand() *cobra.Command {
 
 The member is reached by the context of your kubeconfig that has its name, or that --member-context names, and with your rights there. It is made
 sure that the context reaches the cluster that the hub knows by that name.`,
-		Example: "  flotilla logs -C east api-x7k2p\n  flotilla logs -C east clone/api -n shop --tail 10 -f\n  flotilla logs -C east ud/web --member-context east=kind-east",
-		Args:    cobra.ExactArgs(1),
+		Example: "  flotilla logs -C east api-x7k2p\n  flotilla logs -C east clone/api -n shop --tail 10 -f\n  flotilla " +
+			"logs -C east ud/web --member-context east=kind-east",
+		Args: cobra.ExactArgs(1),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return o.hub.CompleteWorkloads(cmd, args, typed)
 		},

@@ -46,9 +46,11 @@ func (m *member) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	at := slices.IndexFunc(m.pods, func(p corev1.Pod) bool { return p.Name == name })
 	switch {
 	case !strings.HasPrefix(r.URL.Path, pods) || name != "" && at < 0:
-		m.answer(w, http.StatusNotFound, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound})
+		m.answer(w, http.StatusNotFound, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound})
 	case name == "":
-		m.answer(w, http.StatusOK, &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: m.pods})
+		m.answer(w, http.StatusOK, &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"},
+			Items: m.pods})
 	case sub == "log" && strings.HasSuffix(name, "broken"):
 		http.Error(w, "the kubelet is away", http.StatusInternalServerError)
 	case sub == "log":
@@ -91,7 +93,8 @@ func (m *member) reach(workloads ...client.Object) *reached {
 	if err := apps.AddToScheme(scheme); err != nil {
 		m.t.Fatal(err)
 	}
-	return &reached{name: "east", namespace: "shop", config: cfg, core: core, client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(workloads...).Build()}
+	return &reached{name: "east", namespace: "shop", config: cfg, core: core,
+		client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(workloads...).Build()}
 }
 
 func pod(name string, phase corev1.PodPhase, containers ...string) corev1.Pod {
@@ -103,16 +106,19 @@ func pod(name string, phase corev1.PodPhase, containers ...string) corev1.Pod {
 }
 
 func cloneSet() *apps.CloneSet {
-	return &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "api"}, Spec: apps.CloneSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "api"}}}}
+	return &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "api"},
+		Spec: apps.CloneSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "api"}}}}
 }
 
 // TestPods holds which pods an argument names.
 func TestPods(t *testing.T) {
-	m := &member{t: t, pods: []corev1.Pod{pod("api-2", corev1.PodRunning, "main"), pod("api-1", corev1.PodRunning, "main")}}
+	m := &member{t: t, pods: []corev1.Pod{pod("api-2", corev1.PodRunning, "main"),
+		pod("api-1", corev1.PodRunning, "main")}}
 	r := m.reach(cloneSet())
 	for argument, want := range map[string]string{
 		"api-1": "api-1", "pod/api-2": "api-2", "clone/api": "api-1 api-2",
-		"api-9":      "member east has no pod api-9 in namespace shop; name its workload, as in clone/api, for all its pods there",
+		"api-9": "member east has no pod api-9 in namespace shop; name its workload, as in clone/api, for all its " +
+			"pods there",
 		"clone/none": "member east has no CloneSet shop/none; flotilla why clone/none -C east says why",
 		"svc/api":    `"svc" is no kind that the hub places`,
 	} {
@@ -133,7 +139,8 @@ func TestPods(t *testing.T) {
 		t.Errorf("pods are not asked for by the selector: %v", m.asked)
 	}
 	m.pods = nil
-	if _, err := r.pods(t.Context(), "clone/api"); err == nil || !strings.Contains(err.Error(), "CloneSet shop/api has no pods in member east") {
+	if _, err := r.pods(t.Context(), "clone/api"); err == nil ||
+		!strings.Contains(err.Error(), "CloneSet shop/api has no pods in member east") {
 		t.Errorf("says %v", err)
 	}
 }
@@ -162,7 +169,8 @@ func TestContainerOf(t *testing.T) {
 		want  string
 	}{
 		{one, "", "first"}, {many, "", "second"}, {many, "first", "first"}, {many, "before", "before"},
-		{one, "third", "pod a has no container third; it has first, second"}, {pod("c", corev1.PodRunning), "", "pod c has no containers"},
+		{one, "third", "pod a has no container third; it has first, second"},
+		{pod("c", corev1.PodRunning), "", "pod c has no containers"},
 	} {
 		got, err := containerOf(&test.pod, test.named)
 		if err != nil {
@@ -177,7 +185,8 @@ func TestContainerOf(t *testing.T) {
 // TestLogs holds that lines of several pods stay whole and say whose they are, and that one pod whose log cannot be
 // read does not keep those of the others back.
 func TestLogs(t *testing.T) {
-	m := &member{t: t, pods: []corev1.Pod{pod("api-1", corev1.PodRunning, "main"), pod("api-broken", corev1.PodRunning, "main"), pod("api-3", corev1.PodRunning, "main")}}
+	m := &member{t: t, pods: []corev1.Pod{pod("api-1", corev1.PodRunning, "main"),
+		pod("api-broken", corev1.PodRunning, "main"), pod("api-3", corev1.PodRunning, "main")}}
 	r := m.reach()
 	out := &bytes.Buffer{}
 	log := &logOptions{tailed: true, tail: 2, since: 1500e6, previous: true}
@@ -194,10 +203,12 @@ func TestLogs(t *testing.T) {
 	}
 	// The log of one pod is as it is.
 	out.Reset()
-	if err := (&logOptions{}).print(t.Context(), r, m.pods[:1], out); err != nil || out.String() != "first of api-1\nlast of api-1" {
+	if err := (&logOptions{}).print(t.Context(), r, m.pods[:1], out); err != nil ||
+		out.String() != "first of api-1\nlast of api-1" {
 		t.Errorf("%q, %v", out, err)
 	}
-	if err := (&logOptions{follow: true}).print(t.Context(), r, make([]corev1.Pod, mostFollowed+1), io.Discard); err == nil || !strings.Contains(err.Error(), "too many to follow") {
+	if err := (&logOptions{follow: true}).print(t.Context(), r, make([]corev1.Pod, mostFollowed+1),
+		io.Discard); err == nil || !strings.Contains(err.Error(), "too many to follow") {
 		t.Errorf("says %v", err)
 	}
 }
@@ -236,7 +247,8 @@ func TestExec(t *testing.T) {
 		say(conn, stdoutChannel, "out")
 		say(conn, stderrChannel, "err")
 		say(conn, errorChannel, status)
-		if err := conn.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")); err != nil {
+		if err := conn.WriteMessage(websocket.CloseMessage,
+			websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")); err != nil {
 			t.Error(err)
 		}
 		_, _, _ = conn.ReadMessage() // until the client has closed, too
@@ -274,7 +286,8 @@ func TestRunning(t *testing.T) {
 	if found, err := running([]corev1.Pod{pending, failed, ready}, "east"); err != nil || found.Name != "c" {
 		t.Errorf("%v, %v", found, err)
 	}
-	for want, pods := range map[string][]corev1.Pod{"none of the 2 pods in member east runs": {pending, failed}, "pod a in member east is Pending": {pending}} {
+	for want, pods := range map[string][]corev1.Pod{"none of the 2 pods in member east runs": {pending, failed},
+		"pod a in member east is Pending": {pending}} {
 		if _, err := running(pods, "east"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("says %v, want %s", err, want)
 		}
@@ -284,12 +297,14 @@ func TestRunning(t *testing.T) {
 // TestSentences holds what is said before anything is asked.
 func TestSentences(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(kubeconfig, []byte(`{apiVersion: v1, kind: Config, contexts: [{name: hub, context: {}}]}`), 0o600); err != nil {
+	if err := os.WriteFile(kubeconfig, []byte(`{apiVersion: v1, kind: Config, contexts: [{name: hub, context: {}}]}`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		"logs api-1":            "which member? name it with -C",
-		"logs -C east api-1":    "no context reaches member east: your kubeconfig has none of that name; name one with --member-context east=CONTEXT (it has hub)",
+		"logs api-1": "which member? name it with -C",
+		"logs -C east api-1": "no context reaches member east: your kubeconfig has none of that name; name one with " +
+			"--member-context east=CONTEXT (it has hub)",
 		"exec -C east api-1 ls": "write the pod, then --, then the command",
 		"exec -C east -- ls":    "write the pod, then --, then the command",
 		"exec -C east p -- ls":  "no context reaches member east",

@@ -52,7 +52,8 @@ func (w *workload) before(p *topology.WorkloadPlacementSpec) (*Revision, error) 
 		}
 	}
 	return nil, fmt.Errorf(
-		"the history of %s does not have the template that it ran before that of now: see flotilla rollout history %s/%s -n %s, and name one with --to-revision",
+		"the history of %s does not have the template that it ran before that of now: see flotilla rollout history %s/%s "+
+			"-n %s, and name one with --to-revision",
 		w.key.Sentence(),
 		strings.ToLower(w.key.Kind),
 		w.key.Name,

@@ -29,19 +29,29 @@ func TestBefore(t *testing.T) {
 		looks  bool
 		want   string // the name, or what the error says
 	}{
-		"the newest was left for it":         {[]kept{{1, "web:1", "web3"}, {4, "web:3", "web4"}}, "web4", "web:4", false, "web-web3"},
-		"let go at one, placed with another": {[]kept{{1, "web:1", "web3"}}, "web4", "web:4", false, "does not have the template that it ran before"},
-		"let go and placed with the same":    {[]kept{{1, "web:1", "web4"}}, "web4", "web:4", false, "web-web1"},
-		"the one before was not kept":        {[]kept{{1, "web:1", "web2"}, {4, "web:2", "web3"}}, "web4", "web:4", false, "does not have the template that it ran before"},
-		"other patches of its subsets":       {[]kept{{1, "web:1", "web4"}, {4, "web:4", "patched"}}, "patched", "web:4", false, "web-web1"},
-		"went there and back":                {[]kept{{1, "web:4", "web2"}, {4, "web:2", "web4"}}, "web4", "web:4", false, "web-web2"},
-		"back, and what it left is not kept": {[]kept{{1, "web:1", "web4"}, {4, "web:4", "web2"}}, "web4", "web:4", false, "does not have the template that it ran before"},
-		"not placed yet":                     {[]kept{{1, "web:1", "web3"}}, "web3", "web:3", false, "web-web3"},
-		"only asked about":                   {[]kept{{1, "web:1", "web2"}}, "web3", "web:3", true, "does not have the template that it ran before"},
-		"let go":                             {[]kept{{1, "web:1", "web4"}}, "", "", false, "does not have the template that it ran before"},
-		"without a hub":                      {[]kept{{1, "web:1", ""}, {2, "web:2", ""}, {3, "web:4", ""}}, "", "", false, "web-web2"},
-		"kept by a hub of before":            {[]kept{{1, "web:1", ""}, {2, "web:2", ""}}, "web4", "web:4", false, "web-web2"},
-		"none":                               {nil, "web4", "web:4", false, "has no earlier template"},
+		"the newest was left for it": {[]kept{{1, "web:1", "web3"}, {4, "web:3", "web4"}}, "web4", "web:4", false,
+			"web-web3"},
+		"let go at one, placed with another": {[]kept{{1, "web:1", "web3"}}, "web4", "web:4", false,
+			"does not have the template that it ran before"},
+		"let go and placed with the same": {[]kept{{1, "web:1", "web4"}}, "web4", "web:4", false, "web-web1"},
+		"the one before was not kept": {[]kept{{1, "web:1", "web2"}, {4, "web:2", "web3"}}, "web4", "web:4", false,
+			"does not have the template that it ran before"},
+		"other patches of its subsets": {[]kept{{1, "web:1", "web4"}, {4, "web:4", "patched"}}, "patched", "web:4",
+			false, "web-web1"},
+		"went there and back": {[]kept{{1, "web:4", "web2"}, {4, "web:2", "web4"}}, "web4", "web:4", false,
+			"web-web2"},
+		"back, and what it left is not kept": {[]kept{{1, "web:1", "web4"}, {4, "web:4", "web2"}}, "web4", "web:4", false,
+			"does not have the template that it ran before"},
+		"not placed yet": {[]kept{{1, "web:1", "web3"}}, "web3", "web:3", false, "web-web3"},
+		"only asked about": {[]kept{{1, "web:1", "web2"}}, "web3", "web:3", true,
+			"does not have the template that it ran before"},
+		"let go": {[]kept{{1, "web:1", "web4"}}, "", "", false,
+			"does not have the template that it ran before"},
+		"without a hub": {[]kept{{1, "web:1", ""}, {2, "web:2", ""}, {3, "web:4", ""}}, "", "", false,
+			"web-web2"},
+		"kept by a hub of before": {[]kept{{1, "web:1", ""}, {2, "web:2", ""}}, "web4", "web:4", false,
+			"web-web2"},
+		"none": {nil, "web4", "web:4", false, "has no earlier template"},
 	} {
 		var list []appsv1.ControllerRevision
 		for _, k := range tc.kept {
@@ -63,7 +73,8 @@ func TestBefore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p = &topology.WorkloadPlacementSpec{Revision: tc.placed, Template: &runtime.RawExtension{Raw: data}, Cells: []topology.Cell{{Cluster: "east"}}}
+			p = &topology.WorkloadPlacementSpec{Revision: tc.placed, Template: &runtime.RawExtension{Raw: data},
+				Cells: []topology.Cell{{Cluster: "east"}}}
 			if tc.looks {
 				p.Cells[0].Adoption.Phase = topology.AdoptionDiscovering
 			}
@@ -86,10 +97,11 @@ func TestLeftBy(t *testing.T) {
 		progress *topology.WaveProgress
 		want     string
 	}{
-		"no waves":                       {nil, ""},
-		"the first wave":                 {&topology.WaveProgress{Number: 1, Of: 2, From: "one"}, "web-one"},
-		"the last wave":                  {&topology.WaveProgress{Number: 2, Of: 2, From: "one"}, "web-one"},
-		"one that was rolled back":       {&topology.WaveProgress{Number: 1, Of: 2, From: "one", RolledBack: "three"}, "web-one"},
+		"no waves":       {nil, ""},
+		"the first wave": {&topology.WaveProgress{Number: 1, Of: 2, From: "one"}, "web-one"},
+		"the last wave":  {&topology.WaveProgress{Number: 2, Of: 2, From: "one"}, "web-one"},
+		"one that was rolled back": {&topology.WaveProgress{Number: 1, Of: 2, From: "one", RolledBack: "three"},
+			"web-one"},
 		"they are over":                  {&topology.WaveProgress{Number: 3, Of: 2, From: "one"}, ""},
 		"what they leave is not known":   {&topology.WaveProgress{Number: 1, Of: 2}, ""},
 		"it is not kept any more":        {&topology.WaveProgress{Number: 1, Of: 2, From: "zero"}, ""},

@@ -36,7 +36,8 @@ func pause(object client.Object, paused bool) error {
 			sentence := fmt.Sprintf("UnitedDeployment %s/%s", o.Namespace, o.Name)
 			return pauseStatefulSet(sentence, &t.AdvancedStatefulSetTemplate.Spec, paused)
 		}
-		return fmt.Errorf("the children of UnitedDeployment %s/%s are StatefulSets, which have no pause: hold pods back with spec.updateStrategy.manualUpdate.partitions", o.Namespace, o.Name)
+		return fmt.Errorf("the children of UnitedDeployment %s/%s are StatefulSets, which have no pause: hold pods back "+
+			"with spec.updateStrategy.manualUpdate.partitions", o.Namespace, o.Name)
 	}
 	return fmt.Errorf("%T has no rollout", object)
 }

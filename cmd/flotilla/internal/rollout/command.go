@@ -258,7 +258,11 @@ func follow(
 		over := s.Phase != Progressing || !waits
 		// A program reads one value, a person each step.
 		if s != last && (over || output == "text") {
-			if err := output.Print(out, s, func(out io.Writer) error { _, err := io.WriteString(out, s.text()); return err }); err != nil {
+			if err := output.Print(out, s, func(out io.Writer) error {
+				_,
+					err := io.WriteString(out, s.text())
+				return err
+			}); err != nil {
 				return false, err
 			}
 		}

@@ -253,7 +253,8 @@ func newDiff() *cobra.Command {
 		},
 	)
 	command.Flags().
-		Int64Var(&number, "to-revision", 0, "the revision to compare with; 0 for the one that waves under way leave, or else the one before the current")
+		Int64Var(&number, "to-revision", 0, "the revision to compare with; 0 for the one that waves under way leave, or "+
+			"else the one before the current")
 	return command
 }
 
@@ -275,6 +276,7 @@ func newUndo() *cobra.Command {
 		},
 	)
 	command.Flags().
-		Int64Var(&number, "to-revision", 0, "the revision to go back to; 0 for the one that waves under way leave, or else the one before the current")
+		Int64Var(&number, "to-revision", 0, "the revision to go back to; 0 for the one that waves under way leave, or else "+
+			"the one before the current")
 	return command
 }

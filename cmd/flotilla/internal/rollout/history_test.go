@@ -50,7 +50,8 @@ func TestHistory(t *testing.T) {
 			other := object.DeepCopyObject().(client.Object)
 			other.SetUID("two")
 			list := []appsv1.ControllerRevision{
-				stored(t, object, kind, 7, "web:2"), stored(t, object, kind, 3, "web:1"), stored(t, object, kind, 5, "web:4"), stored(t, other, kind, 9, "web:9"),
+				stored(t, object, kind, 7, "web:2"), stored(t, object, kind, 3, "web:1"), stored(t, object, kind, 5, "web:4"),
+				stored(t, other, kind, 9, "web:9"),
 			}
 			key := wire.Key{Group: "apps.kruise.io", Kind: kind, Namespace: "shop", Name: "web"}
 			w, err := historyOf(key, object, list)
@@ -66,7 +67,8 @@ func TestHistory(t *testing.T) {
 			for _, line := range strings.Split(out.String(), "\n")[1:] {
 				lines = append(lines, strings.Join(strings.Fields(line), " "))
 			}
-			want := "3 web-web1 0001-01-01T00:00:00Z web:1|7 web-web2 0001-01-01T00:00:00Z web:2|5 (current) web-web4 0001-01-01T00:00:00Z web:4|"
+			want := "3 web-web1 0001-01-01T00:00:00Z web:1|7 web-web2 0001-01-01T00:00:00Z web:2|5 (current) web-web4 " +
+				"0001-01-01T00:00:00Z web:4|"
 			if got := strings.Join(lines, "|"); got != want {
 				t.Errorf("history is\n%s, want\n%s", got, want)
 			}

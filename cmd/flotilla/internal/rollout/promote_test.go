@@ -34,17 +34,21 @@ func TestPromoteEndsNoWave(t *testing.T) {
 		want     string
 	}{
 		"waves under way, and held back": {held, &topology.WaveProgress{Number: 1, Of: 2, Name: "canary"},
-			"CloneSet shop/web is free of a partition and of a pause\nits update goes on in waves, at wave 1 of 2, canary: promote ends no wave; go on after it with flotilla rollout approve\n"},
+			"CloneSet shop/web is free of a partition and of a pause\nits update goes on in waves, at wave 1 of 2, canary: " +
+				"promote ends no wave; go on after it with flotilla rollout approve\n"},
 		"waves under way alone": {web, &topology.WaveProgress{Number: 2, Of: 2, Name: "rest"},
-			"CloneSet shop/web is free of a partition and of a pause already\nits update goes on in waves, at wave 2 of 2, rest: promote ends no wave; go on after it with flotilla rollout approve\n"},
+			"CloneSet shop/web is free of a partition and of a pause already\nits update goes on in waves, at wave 2 of 2, " +
+				"rest: promote ends no wave; go on after it with flotilla rollout approve\n"},
 		"steps under way": {held, &topology.WaveProgress{Number: 1, Of: 2, Name: "80%", Steps: true},
 			"CloneSet shop/web is promoted (step 1 of 2, partition 80%)\n"},
 		"they are over": {web, &topology.WaveProgress{Number: 3, Of: 2}, "CloneSet shop/web is promoted already\n"},
 		"none":          {held, nil, "CloneSet shop/web is promoted\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			placement := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: key.Placement().Namespace, Name: key.Placement().Name}}
-			placement.Spec.Workload = topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: key.Kind, Name: "web"}
+			placement := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: key.Placement().Namespace,
+				Name: key.Placement().Name}}
+			placement.Spec.Workload = topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: key.Kind,
+				Name: "web"}
 			placement.Spec.Wave = tc.progress
 			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(parse(t, "CloneSet", tc.text), placement).Build()
 			var out bytes.Buffer
@@ -54,7 +58,8 @@ func TestPromoteEndsNoWave(t *testing.T) {
 		})
 	}
 	var out bytes.Buffer
-	if err := promoteAll(t.Context(), clientWith(t, parse(t, "CloneSet", held)), &out, key); err == nil || !strings.Contains(err.Error(), "placement") {
+	if err := promoteAll(t.Context(), clientWith(t, parse(t, "CloneSet", held)), &out, key); err == nil ||
+		!strings.Contains(err.Error(), "placement") {
 		t.Errorf("a client that cannot read placements: %v, %q", err, out.String())
 	}
 }

@@ -67,9 +67,12 @@ func TestChanges(t *testing.T) {
 		{"StatefulSets have no pause", "UnitedDeployment", state, pauses, "manualUpdate.partitions", true},
 		{"promote subsets", "UnitedDeployment", cart, promote, "updateStrategy: {}", false},
 		{"promote StatefulSets", "UnitedDeployment", state, promote, "statefulSetTemplate", false},
-		{"restart", "CloneSet", web, func(o client.Object) error { return restart(o, time.Unix(0, 0)) }, `restartedAt: "1970-01-01T00:00:00Z"`, false},
-		{"restart the children", "UnitedDeployment", deal, func(o client.Object) error { return restart(o, time.Unix(0, 0)) }, "restartedAt", false},
-		{"nothing to restart", "UnitedDeployment", `{metadata: {name: web, namespace: shop}}`, func(o client.Object) error { return restart(o, time.Unix(0, 0)) }, "no pod template", true},
+		{"restart", "CloneSet", web, func(o client.Object) error { return restart(o, time.Unix(0, 0)) },
+			`restartedAt: "1970-01-01T00:00:00Z"`, false},
+		{"restart the children", "UnitedDeployment", deal, func(o client.Object) error { return restart(o, time.Unix(0, 0)) },
+			"restartedAt", false},
+		{"nothing to restart", "UnitedDeployment", `{metadata: {name: web, namespace: shop}}`,
+			func(o client.Object) error { return restart(o, time.Unix(0, 0)) }, "no pod template", true},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -96,7 +99,8 @@ func TestChanges(t *testing.T) {
 			}
 			out.Reset()
 			version := object.GetResourceVersion()
-			if err := apply(t.Context(), c, &out, key, "changed", tc.change); err != nil || !strings.Contains(out.String(), "already") {
+			if err := apply(t.Context(), c, &out, key, "changed", tc.change); err != nil ||
+				!strings.Contains(out.String(), "already") {
 				t.Errorf("a second time: %v, %q", err, out.String())
 			}
 			if object, err = get(t.Context(), c, key); err != nil || object.GetResourceVersion() != version {
@@ -118,7 +122,8 @@ func clientWith(t *testing.T, objects ...client.Object) client.Client {
 func set(generation, observed int64, conditions ...apps.CloneSetCondition) *apps.CloneSet {
 	return &apps.CloneSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Generation: generation},
-		Status:     apps.CloneSetStatus{ObservedGeneration: observed, Replicas: 9, UpdatedReplicas: 4, ReadyReplicas: 8, Conditions: conditions},
+		Status: apps.CloneSetStatus{ObservedGeneration: observed, Replicas: 9, UpdatedReplicas: 4, ReadyReplicas: 8,
+			Conditions: conditions},
 	}
 }
 
@@ -127,7 +132,8 @@ func is(kind apps.CloneSetConditionType, status corev1.ConditionStatus, reason s
 }
 
 func TestStatusOf(t *testing.T) {
-	ready, stalled, progressing := apps.CloneSetConditionType(apps.ConditionReady), apps.CloneSetConditionType(apps.ConditionStalled), apps.CloneSetConditionType(apps.ConditionProgressing)
+	ready, stalled, progressing := apps.CloneSetConditionType(apps.ConditionReady),
+		apps.CloneSetConditionType(apps.ConditionStalled), apps.CloneSetConditionType(apps.ConditionProgressing)
 	cases := []struct {
 		name   string
 		object client.Object
@@ -139,11 +145,15 @@ func TestStatusOf(t *testing.T) {
 		{"under way", set(1, 1, is(ready, corev1.ConditionFalse, "Updating")), Progressing, "Updating"},
 		{"paused", set(1, 1, is(ready, corev1.ConditionFalse, "Paused")), Progressing, "Paused"},
 		{"done", set(1, 1, is(ready, corev1.ConditionTrue, "AllAvailable")), Done, "AllAvailable"},
-		{"done as far as the partition goes", set(1, 1, is(ready, corev1.ConditionTrue, "AllAvailable"), is(progressing, corev1.ConditionTrue, "ProgressPartitionAvailable")), Done, "AllAvailable"},
-		{"stalled", set(1, 1, is(ready, corev1.ConditionFalse, "NoPolicy"), is(stalled, corev1.ConditionTrue, "NoPolicy")), Failed, "NoPolicy"},
-		{"past its deadline", set(1, 1, is(ready, corev1.ConditionFalse, "Updating"), is(progressing, corev1.ConditionFalse, "ProgressDeadlineExceeded")), Failed, "ProgressDeadlineExceeded"},
+		{"done as far as the partition goes", set(1, 1, is(ready, corev1.ConditionTrue, "AllAvailable"),
+			is(progressing, corev1.ConditionTrue, "ProgressPartitionAvailable")), Done, "AllAvailable"},
+		{"stalled", set(1, 1, is(ready, corev1.ConditionFalse, "NoPolicy"), is(stalled, corev1.ConditionTrue, "NoPolicy")),
+			Failed, "NoPolicy"},
+		{"past its deadline", set(1, 1, is(ready, corev1.ConditionFalse, "Updating"),
+			is(progressing, corev1.ConditionFalse, "ProgressDeadlineExceeded")), Failed, "ProgressDeadlineExceeded"},
 		{"a UnitedDeployment", &apps.UnitedDeployment{Status: apps.UnitedDeploymentStatus{Conditions: []apps.UnitedDeploymentCondition{
-			{Type: apps.UnitedDeploymentConditionType(apps.ConditionReady), Status: corev1.ConditionTrue, Reason: "AllAvailable"}}}}, Done, "AllAvailable"},
+			{Type: apps.UnitedDeploymentConditionType(apps.ConditionReady), Status: corev1.ConditionTrue,
+				Reason: "AllAvailable"}}}}, Done, "AllAvailable"},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -160,24 +170,29 @@ func TestFollow(t *testing.T) {
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
 	under := set(1, 1, is(ready, corev1.ConditionFalse, "Updating"))
 	var out bytes.Buffer
-	if err := follow(t.Context(), clientWith(t, under), clock.RealClock{}, &out, "text", key, false); err != nil || !strings.Contains(out.String(), "Progressing; 4 of 9 pods are updated, 8 are ready (Updating: as told)") {
+	if err := follow(t.Context(), clientWith(t, under), clock.RealClock{}, &out, "text", key, false); err != nil ||
+		!strings.Contains(out.String(), "Progressing; 4 of 9 pods are updated, 8 are ready (Updating: as told)") {
 		t.Errorf("under way: %v, %q", err, out.String())
 	}
 	over, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if err := follow(over, clientWith(t, under.DeepCopy()), clock.RealClock{}, &out, "text", key, true); !errors.Is(err, context.DeadlineExceeded) {
+	if err := follow(over, clientWith(t, under.DeepCopy()), clock.RealClock{}, &out, "text", key, true); !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Errorf("after the timeout: %v", err)
 	}
 	failed := set(1, 1, is(apps.CloneSetConditionType(apps.ConditionStalled), corev1.ConditionTrue, "NoPolicy"))
-	if err := follow(t.Context(), clientWith(t, failed), clock.RealClock{}, &out, "text", key, true); err == nil || !strings.Contains(err.Error(), "failed (NoPolicy)") {
+	if err := follow(t.Context(), clientWith(t, failed), clock.RealClock{}, &out, "text", key, true); err == nil ||
+		!strings.Contains(err.Error(), "failed (NoPolicy)") {
 		t.Errorf("failed: %v", err)
 	}
 	out.Reset()
 	done := set(1, 1, is(ready, corev1.ConditionTrue, "AllAvailable"))
-	if err := follow(t.Context(), clientWith(t, done), clock.RealClock{}, &out, "json", key, true); err != nil || !strings.Contains(out.String(), `"phase": "Done"`) {
+	if err := follow(t.Context(), clientWith(t, done), clock.RealClock{}, &out, "json", key, true); err != nil ||
+		!strings.Contains(out.String(), `"phase": "Done"`) {
 		t.Errorf("done: %v, %q", err, out.String())
 	}
-	if err := follow(t.Context(), clientWith(t), clock.RealClock{}, &out, "text", key, true); err == nil || !strings.Contains(err.Error(), "CloneSet shop/web") {
+	if err := follow(t.Context(), clientWith(t), clock.RealClock{}, &out, "text", key, true); err == nil ||
+		!strings.Contains(err.Error(), "CloneSet shop/web") {
 		t.Errorf("none there: %v", err)
 	}
 }
@@ -193,7 +208,8 @@ func TestChangesAmongOtherWrites(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			inner := clientWith(t, parse(t, "CloneSet", held)).(client.WithWatch)
 			written := 0
-			c := interceptor.NewClient(inner, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+			c := interceptor.NewClient(inner, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch,
+				o client.Object, p client.Patch, options ...client.PatchOption) error {
 				if written < tc.meddling {
 					written++
 					other := &apps.CloneSet{}
@@ -245,12 +261,16 @@ func TestNotFederated(t *testing.T) {
 		says              string // the status
 		fails             string // the error
 	}{
-		"nobody looks at it":          {true, false, 0, time.Hour, "Failed; 4 of 9 pods are updated, 8 are ready (NamespaceNotFederated: namespace shop is not federated", "failed (NamespaceNotFederated)"},
-		"made just now":               {true, false, 0, time.Second, "Progressing; 4 of 9 pods are updated, 8 are ready (namespace shop is not federated", ""},
-		"a controller has looked":     {true, false, 1, time.Hour, "the hub has not looked at the last change yet", ""},
-		"the namespace is the hub's":  {true, true, 0, time.Hour, "the hub has not looked at the last change yet", ""},
-		"a cluster that is no hub":    {false, false, 0, time.Hour, "the hub has not looked at the last change yet", ""},
-		"a hub, and nothing is known": {true, false, 0, 29 * time.Second, "set the label topology.flotilla.dev/federated=true on the namespace", ""},
+		"nobody looks at it": {true, false, 0, time.Hour,
+			"Failed; 4 of 9 pods are updated, 8 are ready (NamespaceNotFederated: namespace shop is not federated",
+			"failed (NamespaceNotFederated)"},
+		"made just now": {true, false, 0, time.Second,
+			"Progressing; 4 of 9 pods are updated, 8 are ready (namespace shop is not federated", ""},
+		"a controller has looked":    {true, false, 1, time.Hour, "the hub has not looked at the last change yet", ""},
+		"the namespace is the hub's": {true, true, 0, time.Hour, "the hub has not looked at the last change yet", ""},
+		"a cluster that is no hub":   {false, false, 0, time.Hour, "the hub has not looked at the last change yet", ""},
+		"a hub, and nothing is known": {true, false, 0, 29 * time.Second,
+			"set the label topology.flotilla.dev/federated=true on the namespace", ""},
 	} {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
 		if tc.federated {
@@ -265,7 +285,8 @@ func TestNotFederated(t *testing.T) {
 		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 		var out bytes.Buffer
 		err := follow(t.Context(), c, clocktesting.NewFakePassiveClock(made.Add(tc.age)), &out, "text", key, false)
-		if (err == nil) != (tc.fails == "") || err != nil && !strings.Contains(err.Error(), tc.fails) || !strings.Contains(out.String(), tc.says) {
+		if (err == nil) != (tc.fails == "") || err != nil && !strings.Contains(err.Error(), tc.fails) ||
+			!strings.Contains(out.String(), tc.says) {
 			t.Errorf("%s: %v, %q, want %q and %q", why, err, out.String(), tc.says, tc.fails)
 		}
 	}

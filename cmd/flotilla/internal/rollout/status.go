@@ -77,7 +77,8 @@ func statusOf(object client.Object) Status {
 		}
 	}
 	s.unseen = observed == 0
-	ready, stalled, progressing := found[apps.ConditionReady], found[apps.ConditionStalled], found[apps.ConditionProgressing]
+	ready, stalled, progressing := found[apps.ConditionReady], found[apps.ConditionStalled],
+		found[apps.ConditionProgressing]
 	settle := func(p Phase, c condition) Status {
 		s.Phase, s.Reason, s.Message = p, c.reason, c.message
 		return s
@@ -114,7 +115,8 @@ const unseenFor = 30 * time.Second
 // workloads itself somebody looks at it all the same, soon.
 func (s Status) inNamespace(age time.Duration) Status {
 	s.Message = fmt.Sprintf(
-		"namespace %s is not federated, so that the hub does not place it, and no controller of this cluster has looked at it: set the label %s=true on the namespace",
+		"namespace %s is not federated, so that the hub does not place it, and no controller of this cluster has looked at "+
+			"it: set the label %s=true on the namespace",
 		s.Namespace,
 		topology.LabelFederated,
 	)

@@ -76,7 +76,8 @@ could not be read; the archive is written all the same, and says in summary.txt 
 	hub.AddFlags(command)
 	members.AddFlags(command, hub)
 	command.Flags().
-		StringVarP(&file, "output-file", "O", "", "the file to write; it must not exist. Without it flotilla-sysdump-TIME.tar.gz")
+		StringVarP(&file, "output-file", "O", "", "the file to write; it must not exist. Without it "+
+			"flotilla-sysdump-TIME.tar.gz")
 	return command
 }
 

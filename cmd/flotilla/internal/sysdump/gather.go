@@ -82,7 +82,8 @@ func kinds(hub bool) []wanted {
 			kind("certificates.k8s.io", "v1", "CertificateSigningRequest", everywhere),
 		)
 	} else {
-		all = append(all, kind("", "v1", "Node", everywhere), kind("apps", "v1", "StatefulSet", beside), kind("apps", "v1", "ReplicaSet", beside),
+		all = append(all, kind("", "v1", "Node", everywhere), kind("apps", "v1", "StatefulSet", beside),
+			kind("apps", "v1", "ReplicaSet", beside),
 			kind("admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration", everywhere))
 	}
 	return append(
@@ -160,7 +161,8 @@ func (c *cluster) list(ctx context.Context, w wanted, namespaces map[string]bool
 		for {
 			list := &unstructured.UnstructuredList{}
 			list.SetGroupVersionKind(w.GroupVersion().WithKind(w.Kind + "List"))
-			if err := c.client.List(ctx, list, client.InNamespace(namespace), client.Limit(page), client.Continue(next)); err != nil {
+			if err := c.client.List(ctx, list, client.InNamespace(namespace), client.Limit(page),
+				client.Continue(next)); err != nil {
 				return all, err
 			}
 			for i := range list.Items {
@@ -208,7 +210,8 @@ func encode(objects []unstructured.Unstructured) ([]byte, error) {
 // said before.
 func (c *cluster) logs(ctx context.Context, a *archive) {
 	pods := &corev1.PodList{}
-	if err := c.client.List(ctx, pods, client.InNamespace(topology.SystemNamespace), client.MatchingLabels{"app.kubernetes.io/part-of": "flotilla"}); err != nil {
+	if err := c.client.List(ctx, pods, client.InNamespace(topology.SystemNamespace),
+		client.MatchingLabels{"app.kubernetes.io/part-of": "flotilla"}); err != nil {
 		a.lacks(path.Join(c.folder, "logs"), err)
 		return
 	}

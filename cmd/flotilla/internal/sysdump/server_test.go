@@ -28,7 +28,8 @@ import (
 // server does not answer, a context reaches another cluster than the hub knows under its name, and a member has no
 // context: each is said, and the rest is there.
 func TestServers(t *testing.T) {
-	f := fleet.ForTest(t, fleet.Config{Hub: fleet.ClusterSpec{NoKubelets: true}, Members: []fleet.ClusterSpec{{Name: "east", NoKubelets: true}}})
+	f := fleet.ForTest(t, fleet.Config{Hub: fleet.ClusterSpec{NoKubelets: true},
+		Members: []fleet.ClusterSpec{{Name: "east", NoKubelets: true}}})
 	kubeconfig := clientcmdapi.NewConfig()
 	clients := map[string]client.Client{}
 	for _, c := range f.Clusters() {
@@ -81,13 +82,14 @@ func TestServers(t *testing.T) {
 		"members/east/version.json":                     {"gitVersion"},
 		"members/east/clonesets.apps.kruise.io.yaml":    {"name: web"},
 		"members/east/pods.yaml":                        {"name: web-1", "name: KEY", "image: web:1"},
-		"summary.txt":                                   {"members/west: ", "members/mirror: the context mirror reaches another cluster", "members/far: not read", "could not be read"},
-		"members/east/deployments.apps.yaml":            nil, // none is there
-		"members/west/version.json":                     nil,
-		"members/mirror/clonesets.apps.kruise.io.yaml":  nil,
-		"hub/secrets.yaml":                              nil,
-		"members/east/secrets.yaml":                     nil,
-		"members/east/configmaps.yaml":                  nil,
+		"summary.txt": {"members/west: ",
+			"members/mirror: the context mirror reaches another cluster", "members/far: not read", "could not be read"},
+		"members/east/deployments.apps.yaml":           nil, // none is there
+		"members/west/version.json":                    nil,
+		"members/mirror/clonesets.apps.kruise.io.yaml": nil,
+		"hub/secrets.yaml":                             nil,
+		"members/east/secrets.yaml":                    nil,
+		"members/east/configmaps.yaml":                 nil,
 	} {
 		text, ok := files["dump/"+name]
 		if ok != (words != nil) {
@@ -115,7 +117,8 @@ func fill(t *testing.T, hub, east client.Client) {
 	}
 	pod := func() *corev1.Pod {
 		p := podOf("shop", "web-1")
-		p.Spec.Containers[0].Image, p.Spec.ServiceAccountName, p.Spec.AutomountServiceAccountToken = "web:1", "web", new(false)
+		p.Spec.Containers[0].Image, p.Spec.ServiceAccountName, p.Spec.AutomountServiceAccountToken = "web:1", "web",
+			new(false)
 		return p
 	}
 	set := func() *apps.CloneSet {
@@ -125,10 +128,12 @@ func fill(t *testing.T, hub, east client.Client) {
 		}}
 	}
 	secret := func() *corev1.Secret {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "keys"}, StringData: map[string]string{"key": hidden}}
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "keys"},
+			StringData: map[string]string{"key": hidden}}
 	}
 	settings := func() *corev1.ConfigMap {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "settings"}, Data: map[string]string{"key": hidden}}
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "settings"},
+			Data: map[string]string{"key": hidden}}
 	}
 	namespace := func(name string) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -137,11 +142,13 @@ func fill(t *testing.T, hub, east client.Client) {
 	order.Spec.Workload.Manifests = []work.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"keys"},"stringData":{"key":"` + hidden + `"}}`)}}}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	member := func(name, id string) *topology.MemberCluster {
-		return &topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: topology.MemberClusterSpec{Accepted: true, ClusterID: id}}
+		return &topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: topology.MemberClusterSpec{Accepted: true, ClusterID: id}}
 	}
 	for _, o := range []client.Object{
 		namespace("shop"), namespace("karmada-es-east"), set(), secret(), settings(), order,
-		member("east", string(system.UID)), member("west", "id-of-west"), member("mirror", "another-id"), member("far", "id-of-far"),
+		member("east", string(system.UID)), member("west", "id-of-west"), member("mirror", "another-id"),
+		member("far", "id-of-far"),
 	} {
 		if err := hub.Create(t.Context(), o); err != nil {
 			t.Fatalf("create %T %s on the hub: %v", o, o.GetName(), err)

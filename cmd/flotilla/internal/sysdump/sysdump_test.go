@@ -48,16 +48,17 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 
 func TestRedact(t *testing.T) {
 	for name, text := range map[string]string{
-		"env of a pod":           `{kind: Pod, spec: {containers: [{name: a, command: [run], env: [{name: KEY, value: s3cret}, {name: FROM, valueFrom: {secretKeyRef: {name: token}}}]}], initContainers: [{env: [{name: A, value: s3cret}]}]}}`,
-		"env of a template":      `{kind: CloneSet, spec: {template: {spec: {containers: [{env: [{name: KEY, value: s3cret}]}]}}}}`,
-		"env of an override":     `{kind: FederationPolicy, spec: {overrides: [{clusters: [east], env: [{name: KEY, value: s3cret}]}]}}`,
-		"a patch of env":         `{kind: FederationPolicy, spec: {overrides: [{patch: [{op: add, path: /spec/template/spec/containers/0/env/0/value, value: s3cret}]}]}}`,
-		"a patch that has env":   `{kind: FederationPolicy, spec: {overrides: [{patch: [{op: add, path: /spec/template/spec/containers/-, value: {env: [{name: A, value: s3cret}]}}]}]}}`,
-		"a Secret in an order":   `{kind: Work, spec: {workload: {manifests: [{kind: Secret, metadata: {name: a}, data: {key: s3cret}, stringData: {key: s3cret}}]}}}`,
-		"a ConfigMap in one":     `{kind: Work, spec: {workload: {manifests: [{kind: ConfigMap, data: {key: s3cret}, binaryData: {key: s3cret}}]}}}`,
-		"what kubectl notes":     `{kind: CloneSet, metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: s3cret}}}`,
-		"a request":              `{kind: CertificateSigningRequest, spec: {request: s3cret, signerName: x}, status: {certificate: s3cret}}`,
-		"a whole object":         `{kind: Lease, metadata: {annotations: {copy: "s3cret` + strings.Repeat("x", 2*longest) + `"}}}`,
+		"env of a pod":         `{kind: Pod, spec: {containers: [{name: a, command: [run], env: [{name: KEY, value: s3cret}, {name: FROM, valueFrom: {secretKeyRef: {name: token}}}]}], initContainers: [{env: [{name: A, value: s3cret}]}]}}`,
+		"env of a template":    `{kind: CloneSet, spec: {template: {spec: {containers: [{env: [{name: KEY, value: s3cret}]}]}}}}`,
+		"env of an override":   `{kind: FederationPolicy, spec: {overrides: [{clusters: [east], env: [{name: KEY, value: s3cret}]}]}}`,
+		"a patch of env":       `{kind: FederationPolicy, spec: {overrides: [{patch: [{op: add, path: /spec/template/spec/containers/0/env/0/value, value: s3cret}]}]}}`,
+		"a patch that has env": `{kind: FederationPolicy, spec: {overrides: [{patch: [{op: add, path: /spec/template/spec/containers/-, value: {env: [{name: A, value: s3cret}]}}]}]}}`,
+		"a Secret in an order": `{kind: Work, spec: {workload: {manifests: [{kind: Secret, metadata: {name: a}, data: {key: s3cret}, stringData: {key: s3cret}}]}}}`,
+		"a ConfigMap in one":   `{kind: Work, spec: {workload: {manifests: [{kind: ConfigMap, data: {key: s3cret}, binaryData: {key: s3cret}}]}}}`,
+		"what kubectl notes":   `{kind: CloneSet, metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: s3cret}}}`,
+		"a request":            `{kind: CertificateSigningRequest, spec: {request: s3cret, signerName: x}, status: {certificate: s3cret}}`,
+		"a whole object": `{kind: Lease, metadata: {annotations: {copy: "s3cret` + strings.Repeat("x", 2*longest) +
+			`"}}}`,
 		"managed fields":         `{kind: Pod, metadata: {name: a, managedFields: [{manager: s3cret}]}}`,
 		"a data of another kind": `{kind: Pod, metadata: {name: a}}`,
 	} {
@@ -112,7 +113,8 @@ func contents(t *testing.T, data []byte) map[string]string {
 func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apps.AddToScheme, topology.AddToScheme, work.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apps.AddToScheme, topology.AddToScheme,
+		work.AddToScheme} {
 		if err := add(s); err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +123,9 @@ func scheme(t *testing.T) *runtime.Scheme {
 }
 
 func podOf(namespace, name string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Env: []corev1.EnvVar{{Name: "KEY", Value: hidden}}}}}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main",
+			Env: []corev1.EnvVar{{Name: "KEY", Value: hidden}}}}}}
 }
 
 // TestGather holds what an archive has of a hub, that nothing secret is in it nor even asked for, and that what cannot
@@ -135,11 +139,14 @@ func TestGather(t *testing.T) {
 	var asked []string
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "", errors.New("not yours"))
 	c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(
-		&topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}, order, program, podOf("shop", "of-a-workload"), podOf("bank", "of-others"),
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "keys"}, Data: map[string][]byte{"key": []byte(hidden)}},
+		&topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}, order, program, podOf("shop", "of-a-workload"),
+		podOf("bank", "of-others"),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "keys"},
+			Data: map[string][]byte{"key": []byte(hidden)}},
 		&apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "api"}},
 		&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "moved"}, Message: "WaveBegan"},
-	).WithInterceptorFuncs(interceptor.Funcs{List: func(ctx context.Context, inner client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	).WithInterceptorFuncs(interceptor.Funcs{List: func(ctx context.Context, inner client.WithWatch,
+		list client.ObjectList, opts ...client.ListOption) error {
 		kind := list.GetObjectKind().GroupVersionKind().Kind
 		asked = append(asked, kind)
 		if kind == "LeaseList" {
@@ -155,8 +162,10 @@ func TestGather(t *testing.T) {
 	}
 	files := contents(t, out.Bytes())
 	want := []string{
-		"dump/hub/clonesets.apps.kruise.io.yaml", "dump/hub/events.yaml", "dump/hub/logs/flotilla-hub-1/flotilla-hub.log", "dump/hub/logs/flotilla-hub-1/flotilla-hub.previous.log",
-		"dump/hub/memberclusters.topology.flotilla.dev.yaml", "dump/hub/pods.yaml", "dump/hub/version.json", "dump/hub/works.work.karmada.io.yaml", "dump/summary.txt",
+		"dump/hub/clonesets.apps.kruise.io.yaml", "dump/hub/events.yaml", "dump/hub/logs/flotilla-hub-1/flotilla-hub.log",
+		"dump/hub/logs/flotilla-hub-1/flotilla-hub.previous.log",
+		"dump/hub/memberclusters.topology.flotilla.dev.yaml", "dump/hub/pods.yaml", "dump/hub/version.json",
+		"dump/hub/works.work.karmada.io.yaml", "dump/summary.txt",
 	}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(files))); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
@@ -166,10 +175,14 @@ func TestGather(t *testing.T) {
 			t.Errorf("%s has a secret:\n%s", name, text)
 		}
 	}
-	if pods := files["dump/hub/pods.yaml"]; !strings.Contains(pods, "of-a-workload") || !strings.Contains(pods, "flotilla-hub-1") || strings.Contains(pods, "of-others") || !strings.Contains(pods, "name: KEY") {
+	if pods := files["dump/hub/pods.yaml"]; !strings.Contains(pods, "of-a-workload") ||
+		!strings.Contains(pods, "flotilla-hub-1") || strings.Contains(pods, "of-others") ||
+		!strings.Contains(pods, "name: KEY") {
 		t.Errorf("pods:\n%s", pods)
 	}
-	if summary := files["dump/summary.txt"]; !strings.Contains(summary, "a dump\n") || !strings.Contains(summary, "Could not be read:\n- hub/leases.coordination.k8s.io.yaml: ") || !strings.Contains(summary, "not yours") {
+	if summary := files["dump/summary.txt"]; !strings.Contains(summary, "a dump\n") ||
+		!strings.Contains(summary, "Could not be read:\n- hub/leases.coordination.k8s.io.yaml: ") ||
+		!strings.Contains(summary, "not yours") {
 		t.Errorf("summary:\n%s", summary)
 	}
 	if len(a.missing) != 1 {
@@ -186,7 +199,8 @@ func TestGather(t *testing.T) {
 func TestPages(t *testing.T) {
 	fails := errors.New("gone")
 	pages := map[string][]string{"": {"one", "2"}, "2": {"two", "3"}}
-	c := fake.NewClientBuilder().WithScheme(scheme(t)).WithInterceptorFuncs(interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	c := fake.NewClientBuilder().WithScheme(scheme(t)).WithInterceptorFuncs(interceptor.Funcs{List: func(_ context.Context,
+		_ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 		o := &client.ListOptions{}
 		o.ApplyOptions(opts)
 		page, ok := pages[o.Continue]
@@ -241,7 +255,8 @@ func TestNothingAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	summary := contents(t, data)["dump/summary.txt"]
-	for _, want := range []string{"- hub: ", "- hub/check.txt: ", "- members/east: ", `- members/west: your kubeconfig has no context "w"`} {
+	for _, want := range []string{"- hub: ", "- hub/check.txt: ", "- members/east: ",
+		`- members/west: your kubeconfig has no context "w"`} {
 		if !strings.Contains(summary, want) {
 			t.Errorf("the summary does not say %q:\n%s", want, summary)
 		}

@@ -182,7 +182,8 @@ func (v *verb) workloads(ctx context.Context, from client.Reader) ([]client.Obje
 		var list client.ObjectList = rule.NewList()
 		lists[kind] = list
 		group.Go(func() error {
-			if err := from.List(asked, list, client.InNamespace(v.namespace), client.MatchingLabelsSelector{Selector: v.matching}); err != nil {
+			if err := from.List(asked, list, client.InNamespace(v.namespace),
+				client.MatchingLabelsSelector{Selector: v.matching}); err != nil {
 				return fmt.Errorf("read %s of the hub: %w", kind.Kind, err)
 			}
 			return nil

@@ -18,9 +18,12 @@ func TestCase3TreeSaysWhatADeletedWorkloadWaitsFor(t *testing.T) {
 		placed     bool
 		says       string
 	}{
-		"status of before": {[]apps.CloneSetCondition{{Type: "Ready", Status: "True", Reason: "AllAvailable"}}, true, "waits for the finalizer example.com/guard"},
-		"told":             {[]apps.CloneSetCondition{{Type: "Stalled", Status: "True", Message: "correct it"}, {Type: "Ready", Status: "False", Reason: "Deleting", Message: "nothing is left of it"}}, true, "nothing is left of it"},
-		"never placed":     {nil, false, "waits for the finalizer example.com/guard"},
+		"status of before": {[]apps.CloneSetCondition{{Type: "Ready", Status: "True", Reason: "AllAvailable"}}, true,
+			"waits for the finalizer example.com/guard"},
+		"told": {[]apps.CloneSetCondition{{Type: "Stalled", Status: "True", Message: "correct it"},
+			{Type: "Ready", Status: "False", Reason: "Deleting", Message: "nothing is left of it"}}, true,
+			"nothing is left of it"},
+		"never placed": {nil, false, "waits for the finalizer example.com/guard"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := example()
@@ -37,7 +40,8 @@ func TestCase3TreeSaysWhatADeletedWorkloadWaitsFor(t *testing.T) {
 			if err := Write(&out, tree); err != nil {
 				t.Fatal(err)
 			}
-			if !tree.Workloads[0].Deleting || !strings.Contains(out.String(), tc.says) || tc.placed != strings.Contains(out.String(), "being deleted in the member") {
+			if !tree.Workloads[0].Deleting || !strings.Contains(out.String(), tc.says) ||
+				tc.placed != strings.Contains(out.String(), "being deleted in the member") {
 				t.Errorf("got\n%s", out.String())
 			}
 			if strings.Contains(out.String(), "not placed yet") {

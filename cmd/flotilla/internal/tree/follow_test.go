@@ -43,12 +43,13 @@ func TestFollow(t *testing.T) {
 			time.Sleep(time.Second)
 			stop()
 		}, "\x1b[H\x1b[2Jone\n\x1b[H\x1b[2Jtwo\n", nil},
-		{"documents without a line between them", screen{stream: true}, func(set func(string), change, stop func(), _ chan<- error) {
-			set("two\n")
-			change()
-			time.Sleep(time.Second)
-			stop()
-		}, "one\ntwo\n", nil},
+		{"documents without a line between them", screen{stream: true},
+			func(set func(string), change, stop func(), _ chan<- error) {
+				set("two\n")
+				change()
+				time.Sleep(time.Second)
+				stop()
+			}, "one\ntwo\n", nil},
 		{"ended by the user while it settles", screen{}, func(set func(string), change, stop func(), _ chan<- error) {
 			set("two\n")
 			change()
@@ -58,7 +59,8 @@ func TestFollow(t *testing.T) {
 			stop()
 			ended <- broken
 		}, "one\n", nil},
-		{"the connection ends by itself", screen{}, func(_ func(string), _, _ func(), ended chan<- error) { ended <- broken }, "one\n", broken},
+		{"the connection ends by itself", screen{}, func(_ func(string), _, _ func(), ended chan<- error) { ended <- broken },
+			"one\n", broken},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

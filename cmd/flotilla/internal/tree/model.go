@@ -108,7 +108,8 @@ func podsOf(desired int32, use *work.SubsetUse, current bool) Pods {
 // facts.
 func Build(f *Facts) *Tree {
 	b := builder{
-		hubID: f.HubID, placements: map[wire.Key]*topology.WorkloadPlacement{}, works: map[wire.Key]map[string]*work.Work{}, notReady: map[string]string{},
+		hubID: f.HubID, placements: map[wire.Key]*topology.WorkloadPlacement{}, works: map[wire.Key]map[string]*work.Work{},
+		notReady: map[string]string{},
 	}
 	for i := range f.Placements {
 		b.placements[wire.KeyOfPlacement(&f.Placements[i])] = &f.Placements[i]

@@ -31,7 +31,8 @@ func placed(name string, cells ...topology.Cell) topology.WorkloadPlacement {
 	return topology.WorkloadPlacement{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cloneset-" + name},
 		Spec: topology.WorkloadPlacementSpec{
-			Workload: topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: name}, RevisionSequence: 2, Cells: cells,
+			Workload:         topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: name},
+			RevisionSequence: 2, Cells: cells,
 		},
 	}
 }
@@ -40,29 +41,37 @@ func order(cluster, name string, sequence int64, use ...work.SubsetUse) work.Wor
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: name}
 	at := key.Work(cluster)
 	return work.Work{
-		ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name, Annotations: map[string]string{topology.AnnotationWorkload: key.String()}},
-		Status:     work.WorkStatus{Report: &work.Report{HubID: "hub", Sequence: sequence, InUse: use}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name,
+			Annotations: map[string]string{topology.AnnotationWorkload: key.String()}},
+		Status: work.WorkStatus{Report: &work.Report{HubID: "hub", Sequence: sequence, InUse: use}},
 	}
 }
 
 func member(name string, status metav1.ConditionStatus) topology.MemberCluster {
 	return topology.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Status:     topology.MemberClusterStatus{Conditions: []metav1.Condition{{Type: topology.MemberReady, Status: status}}},
+		Status: topology.MemberClusterStatus{Conditions: []metav1.Condition{{Type: topology.MemberReady,
+			Status: status}}},
 	}
 }
 
 // example are facts of everything that a tree shows.
 func example() *Facts {
 	stalled := cloneSet("broken")
-	stalled.Status.Conditions = []apps.CloneSetCondition{{Type: "Stalled", Status: "True", Message: "correct the template"}}
+	stalled.Status.Conditions = []apps.CloneSetCondition{{Type: "Stalled", Status: "True",
+		Message: "correct the template"}}
 	return &Facts{
 		HubID:     "hub",
 		Workloads: []client.Object{cloneSet("api"), cloneSet("zonal"), stalled},
-		Members:   []topology.MemberCluster{member("east", metav1.ConditionTrue), member("south", metav1.ConditionTrue), member("west", metav1.ConditionFalse)},
+		Members: []topology.MemberCluster{member("east", metav1.ConditionTrue), member("south", metav1.ConditionTrue),
+			member("west", metav1.ConditionFalse)},
 		Placements: []topology.WorkloadPlacement{
-			placed("api", topology.Cell{Cluster: "east", Replicas: 4, Sequence: 3}, topology.Cell{Cluster: "south", Replicas: 2, Sequence: 3}, topology.Cell{Cluster: "west", Replicas: 3, Sequence: 1}),
-			placed("zonal", topology.Cell{Cluster: "east", Zone: "b", Replicas: 1, Sequence: 3}, topology.Cell{Cluster: "east", Zone: "a", Replicas: 2, Sequence: 3}, topology.Cell{Cluster: "west", Zone: "b", Replicas: 1, Sequence: 3}),
+			placed("api", topology.Cell{Cluster: "east", Replicas: 4, Sequence: 3},
+				topology.Cell{Cluster: "south", Replicas: 2, Sequence: 3},
+				topology.Cell{Cluster: "west", Replicas: 3, Sequence: 1}),
+			placed("zonal", topology.Cell{Cluster: "east", Zone: "b", Replicas: 1, Sequence: 3},
+				topology.Cell{Cluster: "east", Zone: "a", Replicas: 2, Sequence: 3},
+				topology.Cell{Cluster: "west", Zone: "b", Replicas: 1, Sequence: 3}),
 		},
 		Works: []work.Work{
 			order("east", "api", 3, work.SubsetUse{Total: 3, Ready: 2, Available: 1, Updated: 3}),

@@ -39,16 +39,19 @@ func NewCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	command.PersistentFlags().
-		StringVar(&o.dir, "dir", "", "folder of the clusters (default: .try if it is here, else flotilla/try in your cache folder)")
+		StringVar(&o.dir, "dir", "", "folder of the clusters (default: .try if it is here, else flotilla/try in your cache "+
+			"folder)")
 	up := verb(
 		"up",
 		"Start it, or repair what is there, and show what runs where",
 		func(cmd *cobra.Command, _ []string) error { return o.up(cmd) },
 	)
 	up.Flags().
-		StringVar(&o.bin, "bin", "", "folder with the control-plane programs (default: $FLOTILLA_BIN, the folder of flotilla, or the PATH)")
+		StringVar(&o.bin, "bin", "", "folder with the control-plane programs (default: $FLOTILLA_BIN, the folder of "+
+			"flotilla, or the PATH)")
 	up.Flags().
-		StringVar(&o.programs, "programs", "", "folder with flotilla-hub and flotilla-agent (default: the folder of flotilla)")
+		StringVar(&o.programs, "programs", "", "folder with flotilla-hub and flotilla-agent (default: the folder of "+
+			"flotilla)")
 	up.Flags().StringVar(&o.samples, "samples", "", "folder with manifests to apply instead of the built-in samples")
 	up.Flags().DurationVar(&o.timeout, "timeout", 3*time.Minute, "how long it may take in all")
 	status := verb("status", "Show what runs where", func(cmd *cobra.Command, _ []string) error { return o.status(cmd) })
@@ -56,7 +59,8 @@ func NewCommand() *cobra.Command {
 		c.Flags().StringVarP(&o.output, "output", "o", "text", "text or json")
 	}
 	stop := &cobra.Command{
-		Use: "stop MEMBER", Short: "Stop a member: its control plane and its agent, as a power cut does", Args: cobra.ExactArgs(1),
+		Use: "stop MEMBER", Short: "Stop a member: its control plane and its agent, as a power cut does",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.locked("stop", func() error { return o.stop(cmd, args[0]) })
 		},

@@ -59,7 +59,8 @@ func TestLockOfAnotherProcess(t *testing.T) {
 		command.SetOut(&strings.Builder{})
 		command.SetErr(&strings.Builder{})
 		command.SilenceUsage, command.SilenceErrors = true, true
-		if err := command.ExecuteContext(t.Context()); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if err := command.ExecuteContext(t.Context()); err == nil || !strings.HasPrefix(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want one sentence that begins with %q", verb, err, want)
 		}
 	}

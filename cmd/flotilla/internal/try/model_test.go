@@ -60,20 +60,24 @@ func shop() *facts {
 		CloneSets: []apps.CloneSet{{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "api", Generation: 3},
 			Spec:       apps.CloneSetSpec{Replicas: new(int32(4)), Template: apps.NewPodTemplate(podTemplate("httpd:2.5"))},
-			Status:     apps.CloneSetStatus{ObservedGeneration: 3, ReadyReplicas: 4, UpdatedReplicas: 1, ExpectedUpdatedReplicas: 4},
+			Status: apps.CloneSetStatus{ObservedGeneration: 3, ReadyReplicas: 4, UpdatedReplicas: 1,
+				ExpectedUpdatedReplicas: 4},
 		}},
 		Placements: []topology.WorkloadPlacement{
 			{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "shop"},
 				Spec: topology.WorkloadPlacementSpec{
-					Workload: topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "UnitedDeployment", Name: "web"}, Placed: 6, RevisionSequence: 1,
-					Cells: []topology.Cell{cell("zone-a", "east", "a", 2), cell("zone-b", "east", "b", 2), cell("zone-b", "west", "b", 2)},
+					Workload: topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "UnitedDeployment", Name: "web"},
+					Placed:   6, RevisionSequence: 1,
+					Cells: []topology.Cell{cell("zone-a", "east", "a", 2), cell("zone-b", "east", "b", 2),
+						cell("zone-b", "west", "b", 2)},
 				},
 			},
 			{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "shop"},
 				Spec: topology.WorkloadPlacementSpec{
-					Workload: topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "api"}, Placed: 4, RevisionSequence: 5,
+					Workload: topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "api"},
+					Placed:   4, RevisionSequence: 5,
 					Cells: []topology.Cell{cell("", "east", "", 2), cell("", "west", "", 2)},
 				},
 			},
@@ -131,7 +135,8 @@ func TestWaiting(t *testing.T) {
 			f.UnitedDeployments[0].Status.UpdatedReplicas = 2
 			f.UnitedDeployments[0].Spec.UpdateStrategy.ManualUpdate = &apps.ManualUpdate{Partitions: map[string]int32{"zone-a": 2}}
 		}, ""},
-		{"a change that was not seen", func(f *facts) { f.UnitedDeployments[0].Generation = 3 }, "the hub has not seen the last change yet"},
+		{"a change that was not seen", func(f *facts) { f.UnitedDeployments[0].Generation = 3 },
+			"the hub has not seen the last change yet"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := shop()
@@ -145,7 +150,8 @@ func TestWaiting(t *testing.T) {
 
 func TestProblem(t *testing.T) {
 	f := shop()
-	f.CloneSets[0].Status.Conditions = []apps.CloneSetCondition{{Type: "Federated", Status: corev1.ConditionFalse, Message: "no policy selects it"}}
+	f.CloneSets[0].Status.Conditions = []apps.CloneSetCondition{{Type: "Federated", Status: corev1.ConditionFalse,
+		Message: "no policy selects it"}}
 	if got := buildTree(f).Workloads[1].Problem; got != "no policy selects it" {
 		t.Errorf("problem %q", got)
 	}

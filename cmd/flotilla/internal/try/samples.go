@@ -52,7 +52,8 @@ func parseSamples(files fs.FS) ([]sample, error) {
 	}
 	slices.Sort(names)
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, apps.AddToScheme, topology.AddToScheme, work.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, apps.AddToScheme, topology.AddToScheme,
+		work.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("read the samples: %w", err)
 		}
@@ -104,7 +105,8 @@ func parse(decoder runtime.Decoder, text []byte) ([]*unstructured.Unstructured, 
 		}
 		what := fmt.Sprintf("%s %q", object.GetKind(), object.GetName())
 		_, _, err = decoder.Decode(document, nil, nil)
-		switch ours := strings.HasSuffix(object.GroupVersionKind().Group, "flotilla.dev") || object.GroupVersionKind().Group == apps.GroupVersion.Group; {
+		switch ours := strings.HasSuffix(object.GroupVersionKind().Group, "flotilla.dev") ||
+			object.GroupVersionKind().Group == apps.GroupVersion.Group; {
 		case err == nil:
 			if err := templateMistakes(object); err != nil {
 				return nil, fmt.Errorf("%s: %w", what, err)

@@ -31,12 +31,16 @@ func TestSamplesAreReadStrictly(t *testing.T) {
 		name, text, want string
 	}{
 		{"good", goodSample, ""},
-		{"a field that does not exist", goodSample + "  replica: 3\n", `sample a.yaml: CloneSet "api": unknown field "spec.replica"; correct it, nothing was started`},
-		{"deep in the template", goodSample + "  template: {spec: {containers: [{name: a, imag: b}]}}\n", `unknown field "spec.template.spec.containers[0].imag"`},
-		{"of a kind of Kubernetes", "apiVersion: v1\nkind: Namespace\nmetadata: {nam: shop}\n", `Namespace "": unknown field "metadata.nam"`},
+		{"a field that does not exist", goodSample + "  replica: 3\n",
+			`sample a.yaml: CloneSet "api": unknown field "spec.replica"; correct it, nothing was started`},
+		{"deep in the template", goodSample + "  template: {spec: {containers: [{name: a, imag: b}]}}\n",
+			`unknown field "spec.template.spec.containers[0].imag"`},
+		{"of a kind of Kubernetes", "apiVersion: v1\nkind: Namespace\nmetadata: {nam: shop}\n",
+			`Namespace "": unknown field "metadata.nam"`},
 		{"a field twice", goodSample + "  replicas: 4\n", `"replicas" already set in map; correct it`},
 		{"a type that is wrong", goodSample + "  minReadySeconds: soon\n", `CloneSet "api": `},
-		{"a kind of ours that does not exist", "apiVersion: apps.kruise.io/v1beta1\nkind: CloneSett\nmetadata: {name: a}\n", `there is no kind CloneSett in apps.kruise.io/v1beta1`},
+		{"a kind of ours that does not exist", "apiVersion: apps.kruise.io/v1beta1\nkind: CloneSett\nmetadata: {name: a}\n",
+			`there is no kind CloneSett in apps.kruise.io/v1beta1`},
 		{"somebody else's kind", "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\nspec: {any: 1}\n", ""},
 		{"no kind", "metadata: {name: a}\n", "document 1 has no apiVersion or no kind"},
 		{"no YAML", "a: [\n", "sample a.yaml: "},
@@ -97,7 +101,8 @@ func TestHintsRepeatTheFlags(t *testing.T) {
 		{options{dir: ".try"}, "status", " try status --dir ./.try"},
 		{options{dir: filepath.Join(here, ".try")}, "stop west", " try stop west --dir ./.try"},
 		{options{dir: "/elsewhere/a b"}, "down", " try down --dir '/elsewhere/a b'"},
-		{options{dir: "x", bin: "/bin", programs: "it's", samples: "s"}, "up", ` try up --dir ./x --bin /bin --programs 'it'\''s' --samples s`},
+		{options{dir: "x", bin: "/bin", programs: "it's", samples: "s"}, "up",
+			` try up --dir ./x --bin /bin --programs 'it'\''s' --samples s`},
 	} {
 		if got := tt.o.self(tt.verb); !strings.HasSuffix(got, tt.want) {
 			t.Errorf("%+v: %q, want it to end with %q", tt.o, got, tt.want)

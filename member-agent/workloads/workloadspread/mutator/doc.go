@@ -1,7 +1,7 @@
 // Package mutator gives pods of Deployments, ReplicaSets, StatefulSets and Jobs the subset of their WorkloadSpread when
 // they are created. Those workloads are run by Kubernetes' own controllers, which know nothing of subsets, so the pods
-// pass the chain of package admission. Workloads of apps.kruise.io need none of this: their controllers stamp the subset
-// themselves. A StatefulSet here is one of apps.
+// pass the chain of package admission. Workloads of apps.kruise.io need none of this: their controllers stamp the
+// subset themselves. A StatefulSet here is one of apps.
 //
 // Rule: no pod is refused for the sake of its subset. In any doubt the pod starts as it is; the metric
 // flotilla_pod_admissions_total counts that and the log says why. While nobody answers, the pods start unspread
