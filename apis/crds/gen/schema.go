@@ -40,14 +40,11 @@ func (f finisher) finish(node schema, path string, inTemplate bool) error {
 	if err := expandRules(node); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if published := strings.HasSuffix(path, ".scaleStrategy.enablePVCReuse"); inTemplate && !published {
-		delete(node, "default")
+	properties, _ := node["properties"].(map[string]any)
+	if inTemplate {
+		reduce(node, properties, path)
 	}
 	declareValue(node, path)
-	properties, _ := node["properties"].(map[string]any)
-	if strings.HasSuffix(path, ".advancedStatefulSetTemplate.spec") {
-		delete(properties, "flotilla") // each child would stop by itself
-	}
 	if properties["matchLabels"] != nil && properties["matchExpressions"] != nil {
 		boundSelector(properties)
 	}
@@ -73,6 +70,16 @@ func (f finisher) finish(node schema, path string, inTemplate bool) error {
 		}
 	}
 	return nil
+}
+
+// reduce removes from a node below the template of a UnitedDeployment what children do not have.
+func reduce(node schema, properties map[string]any, path string) {
+	if !strings.HasSuffix(path, ".scaleStrategy.enablePVCReuse") { // its default is published
+		delete(node, "default")
+	}
+	if strings.HasSuffix(path, ".advancedStatefulSetTemplate.spec") {
+		delete(properties, "flotilla") // each child would stop by itself
+	}
 }
 
 // declareValue declares what values a node of a scalar type takes.

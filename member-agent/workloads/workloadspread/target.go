@@ -96,17 +96,8 @@ func (r *reconciler) replicas(ctx context.Context, ws *v1beta1.WorkloadSpread, o
 	if ws.Spec.TargetFilter != nil {
 		paths = ws.Spec.TargetFilter.ReplicasPathList
 	}
-	if len(paths) == 0 {
-		switch o := object.(type) {
-		case *v1beta1.CloneSet:
-			return ptr.Deref(o.Spec.Replicas, 1), nil
-		case *v1beta1.StatefulSet:
-			return ptr.Deref(o.Spec.Replicas, 1), nil
-		case *appsv1.Deployment:
-			return ptr.Deref(o.Spec.Replicas, 1), nil
-		case *appsv1.StatefulSet:
-			return ptr.Deref(o.Spec.Replicas, 1), nil
-		}
+	if n, ok := replicasOf(object); ok && len(paths) == 0 {
+		return n, nil
 	}
 	partial, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
@@ -143,6 +134,24 @@ func (r *reconciler) replicas(ctx context.Context, ws *v1beta1.WorkloadSpread, o
 	want.generation, want.replicas = whole.GetGeneration(), n
 	*known = want
 	return n, nil
+}
+
+// replicasOf returns spec.replicas of a target whose spec the cache holds; ok is false for others.
+func replicasOf(object client.Object) (n int32, ok bool) {
+	var replicas *int32
+	switch o := object.(type) {
+	case *v1beta1.CloneSet:
+		replicas = o.Spec.Replicas
+	case *v1beta1.StatefulSet:
+		replicas = o.Spec.Replicas
+	case *appsv1.Deployment:
+		replicas = o.Spec.Replicas
+	case *appsv1.StatefulSet:
+		replicas = o.Spec.Replicas
+	default:
+		return 0, false
+	}
+	return ptr.Deref(replicas, 1), true
 }
 
 // readWhole reads a target from the API server of which the cache holds the metadata alone.
