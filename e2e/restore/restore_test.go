@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,6 +29,7 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/e2e/page"
 	"github.com/flotilla-dev/flotilla/hub"
+	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // patience is how long the test waits for what takes seconds on a quiet machine.
@@ -93,11 +95,22 @@ func TestBackUpTheHub(t *testing.T) {
 	s.pods("deleted", 3)
 
 	s.follow(commands, "Back up")
+	stored := s.leases(t.Context())
 	s.apply(filepath.Join("workloads", "young.yaml"), cloneSet("young"))
 	young := s.pods("young", 3)
 	s.run("kubectl -n shop delete clone/deleted --timeout=240s")
 	s.pods("deleted", 0)
 
+	// A program notices the restore by its Lease, if it has renewed it since the backup. Else it has nothing to begin
+	// anew for: the API server ends its watches, because the restore marks what they know as compacted.
+	s.eventually("all Leases are renewed since the backup", func(ctx context.Context) string {
+		for name, version := range s.leases(ctx) {
+			if version == stored[name] {
+				return name + " is not"
+			}
+		}
+		return ""
+	})
 	if err := s.fleet.Hub().Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -440,6 +453,22 @@ func (s *site) same(workload string, before map[string]types.UID) {
 	if after := s.pods(workload, len(before)); fmt.Sprint(after) != fmt.Sprint(before) {
 		s.t.Errorf("%s has the pods %v, and had %v", workload, after, before)
 	}
+}
+
+// leases returns the versions of the Leases of Flotilla's programs on the hub, by name.
+func (s *site) leases(ctx context.Context) map[string]string {
+	s.t.Helper()
+	out := map[string]string{}
+	for _, namespace := range []string{topology.SystemNamespace, wire.MemberNamespace("east")} {
+		list := &coordinationv1.LeaseList{}
+		if err := s.hub.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			s.t.Fatal(err)
+		}
+		for i := range list.Items {
+			out[namespace+"/"+list.Items[i].Name] = list.Items[i].ResourceVersion
+		}
+	}
+	return out
 }
 
 func (s *site) eventually(what string, problem func(ctx context.Context) string) {
