@@ -255,11 +255,10 @@ var _ = Describe("An advanced StatefulSet", func() {
 		}
 		waits := func(step string) {
 			GinkgoHelper()
-			h.ExpectAtRest(ctx, db, 6)
 			Eventually(ctx, func(ctx context.Context) string {
 				status := h.Flotilla(ctx, "rollout", "status", "asts/db", "-n", ns)
 				return status.Out + status.Talk
-			}).WithTimeout(harness.Patience).Should(ContainSubstring(step))
+			}).WithTimeout(harness.Patience).Should(And(ContainSubstring(step), ContainSubstring("waits until it is promoted")))
 		}
 
 		patch(ctx, ns, `{"template": {"spec": {"containers": [{"name": "main", "image": "db:2"}]}}}`)
