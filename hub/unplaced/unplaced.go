@@ -68,8 +68,10 @@ func (r *reconciler) in(ctx context.Context, namespace client.Object) []reconcil
 // Reconcile writes the conditions of one object. In a namespace that is not federated it takes back what it wrote.
 func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	set := &apps.DaemonSet{}
-	if err := r.client.Get(ctx, request.NamespacedName, set); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	if err := r.client.Get(ctx, request.NamespacedName, set); apierrors.IsNotFound(err) {
+		return ctrl.Result{}, nil
+	} else if err != nil {
+		return ctrl.Result{}, fmt.Errorf("read DaemonSet %s: %w", request.NamespacedName, err)
 	}
 	federated, err := r.federated(ctx, request.Namespace)
 	if err != nil {
