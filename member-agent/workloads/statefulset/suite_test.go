@@ -348,11 +348,15 @@ func stopsAtSteps(w *world) {
 	w.settle("steps")
 }
 
+// knowsFields waits, because an API server describes a definition some time after it serves it.
 func knowsFields(w *world) {
 	for field, want := range map[string]bool{"flotilla": false, "ofTheNextVersion": true} {
-		if got, err := w.lacks[field](w.Context()); err != nil || got != want {
-			w.Errorf("spec.%s is lacking: %v, %v", field, got, err)
-		}
+		w.eventually("the API server describes StatefulSets", func() string {
+			if got, err := w.lacks[field](w.Context()); err != nil || got != want {
+				return fmt.Sprintf("spec.%s is lacking: %v, %v", field, got, err)
+			}
+			return ""
+		})
 	}
 }
 
