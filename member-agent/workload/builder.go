@@ -49,6 +49,9 @@ type Kind[T client.Object, M any] struct {
 	ScaleFailure, UpdateFailure string
 	// PodDelay is how long events of pods are gathered before their owner is reconciled.
 	PodDelay time.Duration
+	// OneByOne reports whether the pods of an object come and go one after the other, so that there is nothing to gather
+	// and each event takes the rollout on; nil says that none do.
+	OneByOne func(T) bool
 	// Forget drops what the kind itself keeps about an object that is gone; nil keeps nothing.
 	Forget func(types.NamespacedName)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -54,6 +55,8 @@ type known[M any] struct {
 	memory M
 
 	relabelled relabelled
+	// oneByOne is Kind.OneByOne of the object as its last pass saw it.
+	oneByOne bool
 }
 
 // Parts are what a Controller is made of.
@@ -179,11 +182,23 @@ func (c *Controller[T, M]) remember(object T) *known[M] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := client.ObjectKeyFromObject(object)
-	if have := c.objects[key]; have != nil && have.uid == object.GetUID() {
-		return have
+	have := c.objects[key]
+	if have == nil || have.uid != object.GetUID() {
+		have = &known[M]{uid: object.GetUID()}
+		c.objects[key] = have
 	}
-	c.objects[key] = &known[M]{uid: object.GetUID()}
-	return c.objects[key]
+	have.oneByOne = c.kind.OneByOne != nil && c.kind.OneByOne(object)
+	return have
+}
+
+// podDelay returns how long events of an object's pods are gathered.
+func (c *Controller[T, M]) podDelay(key types.NamespacedName) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if have := c.objects[key]; have != nil && have.oneByOne {
+		return 0
+	}
+	return c.kind.PodDelay
 }
 
 // forget drops what is known of an object that is gone.

@@ -65,7 +65,7 @@ func (h podEvents[T, M]) add(ctx context.Context, pod client.Object, q Queue) {
 }
 
 func (h podEvents[T, M]) enqueue(q Queue, key types.NamespacedName) {
-	q.AddAfter(reconcile.Request{NamespacedName: key}, h.kind.PodDelay)
+	q.AddAfter(reconcile.Request{NamespacedName: key}, h.podDelay(key))
 }
 
 var _ handler.EventHandler = podEvents[client.Object, struct{}]{}

@@ -15,8 +15,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
-// gatherEvents is how long events of pods are gathered before their StatefulSet is reconciled. It is shorter than for
-// kinds whose pods come in parallel: OrderedReady waits for it with every pod.
+// gatherEvents is how long events of pods are gathered before their StatefulSet is reconciled, unless its pods come one
+// after the other.
 const gatherEvents = 10 * time.Millisecond
 
 // Add adds the controller of StatefulSets to the manager.
@@ -50,6 +50,7 @@ func (r *Reconciler) kind() workload.Kind[*v1beta1.StatefulSet, memory] {
 			return ok
 		},
 		PodDelay:      gatherEvents,
+		OneByOne:      oneByOne,
 		ScaleFailure:  string(v1beta1.StatefulSetConditionFailedCreatePod),
 		UpdateFailure: string(v1beta1.StatefulSetConditionFailedUpdatePod),
 	}

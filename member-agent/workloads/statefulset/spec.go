@@ -54,7 +54,12 @@ func (f *Facts) hooks() *v1beta1.Lifecycle { return f.Set.Spec.Lifecycle }
 
 // inOrder reports whether pods are created and deleted one by one.
 func (f *Facts) inOrder() bool {
-	return f.Set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement
+	return oneByOne(f.Set)
+}
+
+// oneByOne reports whether a StatefulSet creates and deletes its pods one after the other.
+func oneByOne(set *v1beta1.StatefulSet) bool {
+	return set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement
 }
 
 func (f *Facts) onDelete() bool {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -189,7 +188,7 @@ func makerOf(object client.Object) workload.Maker {
 		return workload.Maker{}
 	}
 	maker := workload.Maker{Update: set.Status.UpdateRevision}
-	if set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement {
+	if oneByOne(set) {
 		maker.AtOnce = 1
 	} else if limits, err := budget.Resolve(strategy(set), ptr.Deref(set.Spec.Replicas, 1)); err == nil &&
 		limits.ScaleMaxUnavailable != budget.Unlimited {
