@@ -36,7 +36,8 @@ func hourly(change ...func(*v1beta1.AdvancedCronJob)) *v1beta1.AdvancedCronJob {
 // jobAt returns the job of the tick so many hours after noon. Its state is "runs", "done", "failed" or "leaves".
 func jobAt(hours int, state string) Job {
 	tick := noon().Add(time.Duration(hours) * time.Hour)
-	job := &v1beta1.BroadcastJob{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprintf("clean-%d", tick.Unix()),
+	job := &v1beta1.BroadcastJob{ObjectMeta: metav1.ObjectMeta{Namespace: "shop",
+		Name:              fmt.Sprintf("clean-%d", tick.Unix()),
 		CreationTimestamp: metav1.NewTime(tick)}}
 	finish := func(t v1beta1.JobConditionType) {
 		job.Status.Conditions = []v1beta1.JobCondition{{Type: t, Status: corev1.ConditionTrue}}
@@ -161,7 +162,8 @@ func describe(p Plan) string {
 		say("start %d", p.Start.UTC().Hour())
 	}
 	if p.Missed.Count > 0 {
-		say("%s", strings.TrimSpace(fmt.Sprintf("missed %d until %d %s", p.Missed.Count, p.Missed.Newest.UTC().Hour(), p.Missed.Cause)))
+		say("%s", strings.TrimSpace(fmt.Sprintf("missed %d until %d %s", p.Missed.Count, p.Missed.Newest.UTC().Hour(),
+			p.Missed.Cause)))
 	}
 	if len(p.Active) > 0 {
 		say("%d active", len(p.Active))
@@ -178,12 +180,14 @@ func describe(p Plan) string {
 func TestTicksOfJobs(t *testing.T) {
 	tick := noon().Add(time.Hour)
 	for name, annotations := range map[string]map[string]string{
-		"clean-7":                              {v1beta1.AnnotationScheduledAt: tick.Format(time.RFC3339)},
-		fmt.Sprintf("clean-%d", tick.Unix()):   nil,
-		fmt.Sprintf("a-b-c-%d", tick.Unix()):   {v1beta1.AnnotationScheduledAt: "tomorrow"},
-		fmt.Sprintf("clean-%d", tick.Unix()-1): {v1beta1.AnnotationScheduledAt: tick.In(time.FixedZone("", 3600)).Format(time.RFC3339)},
+		"clean-7":                            {v1beta1.AnnotationScheduledAt: tick.Format(time.RFC3339)},
+		fmt.Sprintf("clean-%d", tick.Unix()): nil,
+		fmt.Sprintf("a-b-c-%d", tick.Unix()): {v1beta1.AnnotationScheduledAt: "tomorrow"},
+		fmt.Sprintf("clean-%d", tick.Unix()-1): {v1beta1.AnnotationScheduledAt: tick.In(time.FixedZone("",
+			3600)).Format(time.RFC3339)},
 	} {
-		if got := tickOf(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}}); !got.Equal(tick) {
+		if got := tickOf(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Annotations: annotations}}); !got.Equal(tick) {
 			t.Errorf("%s, %v: %v", name, annotations, got)
 		}
 	}
@@ -195,8 +199,9 @@ func TestTicksOfJobs(t *testing.T) {
 func TestJobsHaveTheMetadataOfTheTemplate(t *testing.T) {
 	c := hourly()
 	c.Spec.Template = v1beta1.CronJobTemplate{JobTemplate: &v1beta1.JobTemplate{JobTemplateSpec: batchv1.JobTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"team": "ops"}, Annotations: map[string]string{"why": "disk"}},
-		Spec:       batchv1.JobSpec{BackoffLimit: new(int32(2))},
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"team": "ops"},
+			Annotations: map[string]string{"why": "disk"}},
+		Spec: batchv1.JobSpec{BackoffLimit: new(int32(2))},
 	}}}
 	job, _ := jobOf(c, noon()).(*batchv1.Job)
 	if job == nil || job.Name != fmt.Sprintf("clean-%d", noon().Unix()) || job.Labels["team"] != "ops" ||

@@ -27,7 +27,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
-var seeds = flag.Uint64("seeds", 60, "`number` of simulated AdvancedCronJobs")
+var seeds = flag.Uint64("seeds", 25, "`number` of simulated AdvancedCronJobs")
 
 // simulated is an AdvancedCronJob with its jobs in an API server that fails now and then, a controller that is started
 // again, and people who delete jobs.
@@ -72,7 +72,8 @@ func simulate(t *testing.T, seed uint64) *simulated {
 // drawn returns a random AdvancedCronJob.
 func (s *simulated) drawn() *v1beta1.AdvancedCronJob {
 	schedules := []string{"* * * * *", "*/7 * * * *", "@every 11m", "15 */3 * * 1-5", "@hourly"}
-	policies := []v1beta1.ConcurrencyPolicy{"", v1beta1.AllowConcurrent, v1beta1.ForbidConcurrent, v1beta1.ReplaceConcurrent}
+	policies := []v1beta1.ConcurrencyPolicy{"", v1beta1.AllowConcurrent, v1beta1.ForbidConcurrent,
+		v1beta1.ReplaceConcurrent}
 	object := hourly(func(c *v1beta1.AdvancedCronJob) {
 		c.CreationTimestamp, c.Status = metav1.NewTime(s.clock.Now()), v1beta1.AdvancedCronJobStatus{}
 		c.Spec.Schedule = schedules[s.random.IntN(len(schedules))]
@@ -108,7 +109,8 @@ func (s *simulated) follow(spec *v1beta1.AdvancedCronJobSpec) {
 // restart starts the controller again: it remembers nothing.
 func (s *simulated) restart() {
 	s.r = &Reconciler{}
-	s.r.Controller = workload.New(workload.Parts{Client: s.api, Live: s.api, Events: &events.FakeRecorder{}, Clock: s.clock},
+	s.r.Controller = workload.New(workload.Parts{Client: s.api, Live: s.api, Events: &events.FakeRecorder{},
+		Clock: s.clock},
 		s.r.kind())
 }
 
@@ -205,7 +207,8 @@ func (s *simulated) checkStart(tick time.Time) {
 			running++
 		}
 	}
-	if policy := object.Spec.ConcurrencyPolicy; running > 1 && (policy == v1beta1.ForbidConcurrent || policy == v1beta1.ReplaceConcurrent) {
+	if policy := object.Spec.ConcurrencyPolicy; running > 1 &&
+		(policy == v1beta1.ForbidConcurrent || policy == v1beta1.ReplaceConcurrent) {
 		s.Fatalf("%d jobs run under %s", running, policy)
 	}
 	if object.Spec.Paused != nil && *object.Spec.Paused {
@@ -215,7 +218,8 @@ func (s *simulated) checkStart(tick time.Time) {
 
 // pass reconciles once.
 func (s *simulated) pass() error {
-	_, err := s.r.Reconcile(s.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: "clean"}})
+	_, err := s.r.Reconcile(s.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "shop",
+		Name: "clean"}})
 	return err
 }
 
@@ -349,7 +353,8 @@ func (s *simulated) rest() {
 	for range 3 {
 		s.must(s.pass())
 	}
-	if got := s.object().Status; got.LastScheduleTime == nil || !got.LastScheduleTime.Time.Equal(next) || len(got.Active) != 1 {
+	if got := s.object().Status; got.LastScheduleTime == nil || !got.LastScheduleTime.Time.Equal(next) ||
+		len(got.Active) != 1 {
 		s.Fatalf("at the tick of %v: %+v", next, got)
 	}
 	for _, job := range s.jobs() {
