@@ -2,6 +2,7 @@ package broadcastjob
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -181,22 +182,14 @@ func (p *planner) find(check *v1beta1.BatchCheck, why string) {
 // judgePods plans the missing pods of a check, and reports whether nothing is left to wait for: all have succeeded, or
 // one halts the job.
 func (p *planner) judgePods(check *v1beta1.BatchCheck) bool {
-	patience, on, active := durationOf(check.Patience, time.Minute), map[string]*corev1.Pod{}, 0
-	for _, pod := range p.CheckPods {
-		if batchOf(pod) == p.Progress.Batch && podstate.Active(pod) {
-			active++
-		}
-		if pod.Labels[v1beta1.LabelBatchCheck] == check.Name && batchOf(pod) == p.Progress.Batch {
-			on[podset.NodeOf(pod)] = pod
-		}
-	}
-	done := true
+	patience, done := durationOf(check.Patience, time.Minute), true
+	on, active := p.podsOf(check)
 	for _, node := range p.batchNodes() {
 		pod := on[node]
 		switch {
 		case pod == nil:
 			done = false
-			if active+len(p.plan.Checks) < p.Policy.Parallelism && !p.Policy.Paused && !p.Stalled {
+			if active+len(p.plan.Checks) < p.Policy.Parallelism && !p.Stalled {
 				p.plan.Checks = append(p.plan.Checks, CheckPod{node, check})
 			}
 			continue
@@ -220,6 +213,23 @@ func (p *planner) judgePods(check *v1beta1.BatchCheck) bool {
 	return true
 }
 
+// podsOf returns the pods of a check in this batch by their nodes, and how many pods of all its checks are active.
+func (p *planner) podsOf(check *v1beta1.BatchCheck) (on map[string]*corev1.Pod, active int) {
+	on = map[string]*corev1.Pod{}
+	for _, pod := range p.CheckPods {
+		if batchOf(pod) != p.Progress.Batch {
+			continue
+		}
+		if podstate.Active(pod) {
+			active++
+		}
+		if pod.Labels[v1beta1.LabelBatchCheck] == check.Name {
+			on[podset.NodeOf(pod)] = pod
+		}
+	}
+	return on, active
+}
+
 // carryOut translates the decision into writes.
 func (p *planner) carryOut() {
 	plan, decided := &p.plan, &p.plan.Decided
@@ -239,12 +249,13 @@ func (p *planner) carryOut() {
 			plan.Stop = append(plan.Stop, pod)
 		}
 	}
+	nodes := p.batchNodes()
 	for _, pod := range p.CheckPods {
 		switch {
 		case pod.DeletionTimestamp != nil:
 		case !p.Progress.Ended.IsZero() && !podstate.Ended(pod):
 			plan.Delete = append(plan.Delete, workload.Removal{Pod: pod, Reason: removedEnd})
-		case p.Progress.Ended.IsZero() && batchOf(pod) != p.Progress.Batch:
+		case p.Progress.Ended.IsZero() && (batchOf(pod) != p.Progress.Batch || !slices.Contains(nodes, podset.NodeOf(pod))):
 			plan.Delete = append(plan.Delete, workload.Removal{Pod: pod, Reason: removedChecks})
 		}
 	}

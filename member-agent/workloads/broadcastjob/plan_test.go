@@ -27,6 +27,8 @@ func parallelism(text string) func(*v1beta1.BroadcastJob) {
 	return func(job *v1beta1.BroadcastJob) { job.Spec.Parallelism = new(intstr.Parse(text)) }
 }
 
+func paused(job *v1beta1.BroadcastJob) { job.Spec.Paused = true }
+
 func never(job *v1beta1.BroadcastJob) {
 	job.Spec.CompletionPolicy.Type = v1beta1.NeverCompletionPolicyType
 }
@@ -46,7 +48,7 @@ func TestCompute(t *testing.T) {
 		"parallelism of 40% rounds up":      {"a b c", []change{parallelism("40%")}, "+a +b", "Running", "running"},
 		"parallelism counts active pods":    {"a:r b:s c d", []change{parallelism("2")}, "+c", "Running", "running"},
 		"parallelism 0":                     {"a", []change{parallelism("0")}, "", "ParallelismZero", "running"},
-		"paused":                            {"a:r b", []change{func(j *v1beta1.BroadcastJob) { j.Spec.Paused = true }}, "", "Paused", "paused"},
+		"paused":                            {"a:r b", []change{paused}, "", "Paused", "paused"},
 		"all have succeeded":                {"a:s b:s c:x", nil, "", "Complete", "completed"},
 		"FailFast":                          {"a:f b:r", nil, "-b:JobEnded", "PodFailed", "failed"},
 		"Continue":                          {"a:f b:r c", []change{failure("Continue")}, "+c", "Running", "running"},
@@ -257,14 +259,16 @@ func TestPodsOfChecks(t *testing.T) {
 		later       time.Duration
 		halted      string
 	}{
-		"one on each node of the batch":       {nodes: "a:s1 b:s1 c", want: "?a ?b"},
-		"that is missing":                     {nodes: "a:s1S1 b:s1 c", want: "?b"},
-		"are waited for":                      {nodes: "a:s1S1 b:s1R1 c"},
-		"all have succeeded":                  {nodes: "a:s1S1 b:s1S1 c", want: "-a:BatchEnded -b:BatchEnded +c"},
-		"one has failed":                      {nodes: "a:s1S1 b:s1F1 c", halted: "found a failed pod: b-3 on node b"},
-		"one takes too long":                  {nodes: "a:s1P1 b:s1S1 c", later: time.Minute, halted: "did not succeed within 1m0s"},
-		"they come after the pods of the job": {nodes: "a:s1 b:r1 c"},
-		"no more at a time than parallelism":  {nodes: "a:s1R1 b:s1 c:s1", parallelism: "2", want: "?b"},
+		"one on each node of the batch": {nodes: "a:s1 b:s1 c", want: "?a ?b"},
+		"that is missing":               {nodes: "a:s1S1 b:s1 c", want: "?b"},
+		"are waited for":                {nodes: "a:s1S1 b:s1R1 c"},
+		"all have succeeded":            {nodes: "a:s1S1 b:s1S1 c", want: "-a:BatchEnded -b:BatchEnded +c"},
+		"one has failed":                {nodes: "a:s1S1 b:s1F1 c", halted: "found a failed pod: b-3 on node b"},
+		"one takes too long": {nodes: "a:s1P1 b:s1S1 c", later: time.Minute,
+			halted: "did not succeed within 1m0s"},
+		"they come after the pods of the job":    {nodes: "a:s1 b:r1 c"},
+		"one whose node left the batch is waste": {nodes: "a:xP1 b:s1", parallelism: "1", want: "-a:BatchEnded"},
+		"no more at a time than parallelism":     {nodes: "a:s1R1 b:s1 c:s1", parallelism: "2", want: "?b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			size := int32(2)
@@ -310,9 +314,9 @@ func TestRestartsOfOtherPods(t *testing.T) {
 		want string
 	}{
 		"none":                         {[]*corev1.Pod{pod("a", 3, 2), pod("b", 0), pod("c", 1)}, 0, ""},
-		"one":                          {[]*corev1.Pod{pod("a", 3, 2), pod("b", 1), pod("c", 1)}, 0, "restarted 1 times since"},
+		"one":                          {[]*corev1.Pod{pod("a", 3, 2), pod("b", 1), pod("c", 1)}, 0, "restarted 1 times"},
 		"one is allowed":               {[]*corev1.Pod{pod("a", 3, 2), pod("b", 1), pod("c", 1)}, 1, ""},
-		"the pod with most is named":   {[]*corev1.Pod{pod("a", 5, 2), pod("b", 1)}, 2, "shop/web-a 2 times; maxRestarts is 2"},
+		"the pod with most is named":   {[]*corev1.Pod{pod("a", 5, 2), pod("b", 1)}, 2, "web-a 2 times; maxRestarts is 2"},
 		"a pod that is gone hides not": {[]*corev1.Pod{pod("c", 2)}, 0, "restarted 1 times since"},
 		"a new pod":                    {[]*corev1.Pod{pod("d", 4)}, 3, "shop/web-d 4 times"},
 	} {
@@ -362,7 +366,8 @@ func TestPodsAreMadeForOneNode(t *testing.T) {
 
 func TestNodesThatAreTooSmall(t *testing.T) {
 	w := newWorld(t, "a b", func(j *v1beta1.BroadcastJob) {
-		j.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+		j.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("2")}
 	})
 	w.nodes[0].Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
 	if got, _ := w.step(); got != "+a" {

@@ -165,7 +165,8 @@ func (s *scope) running() (cause conditions.Cause, waits bool) {
 		return conditions.Cause{Reason: reasonNodesDone, Message: s.ended() +
 			"; completionPolicy.type is Never, so the job waits for more nodes"}, false
 	case !p.Settled.IsZero():
-		return conditions.Cause{Reason: reasonSoaking, Message: fmt.Sprintf("batch %d has ended: %s", p.Batch, s.soak())}, true
+		return conditions.Cause{Reason: reasonSoaking,
+			Message: fmt.Sprintf("batch %d has ended: %s", p.Batch, s.soak())}, true
 	case p.Batch > 0:
 		return conditions.Cause{Reason: reasonRunning, Message: fmt.Sprintf("batch %d: %s", p.Batch, s.ended())}, true
 	}

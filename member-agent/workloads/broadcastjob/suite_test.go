@@ -215,8 +215,9 @@ func (w *world) halted(name string) *v1beta1.BroadcastJobHalt {
 func (w *world) pods(name string, labels ...client.ListOption) []corev1.Pod {
 	w.Helper()
 	var list corev1.PodList
-	options := append(labels, client.InNamespace("default"), client.MatchingLabels{v1beta1.LabelBroadcastJobName: name})
-	w.must(w.List(w.Context(), &list, options...))
+	options := []client.ListOption{client.InNamespace("default"),
+		client.MatchingLabels{v1beta1.LabelBroadcastJobName: name}}
+	w.must(w.List(w.Context(), &list, append(options, labels...)...))
 	return list.Items
 }
 
@@ -477,7 +478,8 @@ func refusesAWrongTemplate(w *world) {
 	})
 	w.completed("wrong", 2, 0)
 	w.start("types", "a", func(job *v1beta1.BroadcastJob) {
-		job.Spec.Template.Undecoded = []byte(`{"spec":{"containers":[{"name":"a","image":"b","ports":[{"containerPort":"x"}]}]}}`)
+		job.Spec.Template.Undecoded = []byte(
+			`{"spec":{"containers":[{"name":"a","image":"b","ports":[{"containerPort":"x"}]}]}}`)
 	})
 	stalls("types", "spec.template.spec.containers")
 	w.must(w.Delete(w.Context(), w.get("types")))
