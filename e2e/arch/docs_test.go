@@ -31,6 +31,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/completions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
@@ -60,6 +61,9 @@ func TestEveryReasonIsExplained(t *testing.T) {
 		apps.StatefulSetConditionFailedCreatePod, apps.StatefulSetConditionFailedUpdatePod,
 	} {
 		reasons[string(condition)] = "member-agent/workloads/statefulset"
+	}
+	for _, cause := range []completions.Cause{completions.DeadlineExceeded, completions.PodFailed} {
+		reasons[string(cause)] = "member-agent/workloads/broadcastjob"
 	}
 	named := map[string]bool{"DaemonSet": true} // it is not in the hub's table yet
 	for kind := range kinds.Workloads() {

@@ -49,8 +49,9 @@ func Rules() []rbacv1.PolicyRule {
 		rule("", "events", "create patch"),
 		rule("events.k8s.io", "events", "create patch"),
 		// What users ask for is theirs; the hub writes its status, and owns a placement by it.
-		rule(kruise, "clonesets daemonsets statefulsets uniteddeployments workloadspreads", read),
-		rule(kruise, "clonesets/status daemonsets/status statefulsets/status uniteddeployments/status", "patch"),
+		rule(kruise, "broadcastjobs clonesets daemonsets statefulsets uniteddeployments workloadspreads", read),
+		rule(kruise, "broadcastjobs/status clonesets/status daemonsets/status statefulsets/status uniteddeployments/status",
+			"patch"),
 		rule(kruise, "clonesets/finalizers statefulsets/finalizers uniteddeployments/finalizers", "update"),
 		// What goes with a workload is copied to members.
 		rule("", "services configmaps secrets serviceaccounts persistentvolumeclaims", read),

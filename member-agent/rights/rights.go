@@ -57,11 +57,13 @@ func OwnRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		// Stage 5: workloads, their children and their pods. UnitedDeployments make CloneSets.
 		rule(kruise, "clonesets", write),
+		// A job is deleted after its ttlSecondsAfterFinished.
+		rule(kruise, "broadcastjobs", read+" delete"),
 		rule(kruise, "daemonsets statefulsets uniteddeployments workloadspreads", read),
-		rule(kruise, "clonesets/status daemonsets/status statefulsets/status uniteddeployments/status workloadspreads/status",
-			"get update patch"),
-		rule(kruise, "clonesets/finalizers daemonsets/finalizers statefulsets/finalizers uniteddeployments/finalizers "+
-			"workloadspreads/finalizers", "update"),
+		rule(kruise, "broadcastjobs/status clonesets/status daemonsets/status statefulsets/status uniteddeployments/status "+
+			"workloadspreads/status", "get update patch"),
+		rule(kruise, "broadcastjobs/finalizers clonesets/finalizers daemonsets/finalizers statefulsets/finalizers "+
+			"uniteddeployments/finalizers workloadspreads/finalizers", "update"),
 		rule("apps", "deployments statefulsets controllerrevisions", write),
 		rule("apps", "replicasets", read),
 		rule("apps", "deployments/status statefulsets/status", "get"),

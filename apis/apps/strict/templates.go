@@ -21,12 +21,30 @@ type child struct {
 	Spec     json.RawMessage `json:"spec"`
 }
 
-// Templates compares the templates of a CloneSet, DaemonSet, StatefulSet or UnitedDeployment of apps.kruise.io, in any
-// version of it, with the types of Kubernetes. It finds nothing in objects of other kinds. The definition of the kind
-// checks the other fields.
+// jobSpec are the parts of a BroadcastJob's spec that say what its pods, and those of its checks, are made from.
+type jobSpec struct {
+	pods
+	Flotilla struct {
+		Batches struct {
+			Checks []struct {
+				Name string `json:"name"`
+				Pod  pods   `json:"pod"`
+			} `json:"checks"`
+		} `json:"batches"`
+	} `json:"flotilla"`
+}
+
+// Templates compares the templates of a BroadcastJob, CloneSet, DaemonSet, StatefulSet or UnitedDeployment of
+// apps.kruise.io, in any version of it, with the types of Kubernetes. It finds nothing in objects of other kinds. The
+// definition of the kind checks the other fields.
 func Templates(kind string, object []byte) Findings {
 	var f Findings
 	switch kind {
+	case "BroadcastJob":
+		job := read[struct {
+			Spec jobSpec `json:"spec"`
+		}](object)
+		f.job(field.NewPath("spec"), job.Spec)
 	case "CloneSet", "DaemonSet", "StatefulSet":
 		set := read[struct {
 			Spec pods `json:"spec"`
@@ -60,6 +78,13 @@ func (f *Findings) child(path *field.Path, name string, template child) {
 		add[appsv1.StatefulSetSpec](f, spec, template.Spec)
 	default:
 		f.pods(spec, read[pods](template.Spec))
+	}
+}
+
+func (f *Findings) job(path *field.Path, spec jobSpec) {
+	f.pods(path, spec.pods)
+	for _, check := range spec.Flotilla.Batches.Checks {
+		f.pods(path.Child("flotilla", "batches", "checks").Key(check.Name).Child("pod"), check.Pod)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"sigs.k8s.io/yaml"
 )
@@ -31,7 +30,7 @@ const pending = "pending"
 
 // isPending reports whether a file goes to the folder pending.
 func isPending(file string) bool {
-	return slices.Contains([]string{"apps.kruise.io_advancedcronjobs.yaml", "apps.kruise.io_broadcastjobs.yaml"}, file)
+	return file == "apps.kruise.io_advancedcronjobs.yaml"
 }
 
 // run finishes every file of from and writes it to to, or below it; other files that it wrote earlier are removed.
