@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -34,12 +35,29 @@ type jobSpec struct {
 	} `json:"flotilla"`
 }
 
-// Templates compares the templates of a BroadcastJob, CloneSet, DaemonSet, StatefulSet or UnitedDeployment of
-// apps.kruise.io, in any version of it, with the types of Kubernetes. It finds nothing in objects of other kinds. The
-// definition of the kind checks the other fields.
+// Templates compares the templates of an AdvancedCronJob, BroadcastJob, CloneSet, DaemonSet, StatefulSet or
+// UnitedDeployment of apps.kruise.io, in any version of it, with the types of Kubernetes. It finds nothing in objects of
+// other kinds. The definition of the kind checks the other fields.
 func Templates(kind string, object []byte) Findings {
 	var f Findings
 	switch kind {
+	case "AdvancedCronJob":
+		cron := read[struct {
+			Spec struct {
+				Template struct {
+					Job       json.RawMessage `json:"jobTemplate"`
+					Broadcast struct {
+						Metadata json.RawMessage `json:"metadata"`
+						Spec     jobSpec         `json:"spec"`
+					} `json:"broadcastJobTemplate"`
+				} `json:"template"`
+			} `json:"spec"`
+		}](object).Spec.Template
+		path := field.NewPath("spec", "template")
+		add[batchv1.JobTemplateSpec](&f, path.Child("jobTemplate"), cron.Job)
+		path = path.Child("broadcastJobTemplate")
+		add[metav1.ObjectMeta](&f, path.Child("metadata"), cron.Broadcast.Metadata)
+		f.job(path.Child("spec"), cron.Broadcast.Spec)
 	case "BroadcastJob":
 		job := read[struct {
 			Spec jobSpec `json:"spec"`

@@ -13,14 +13,16 @@ func bases() map[string]map[string]any {
 	}
 	older := map[string]any{"type": "InPlaceIfPossible", "maxUnavailable": int64(2), "partition": "50%"}
 	return map[string]map[string]any{
-		"BroadcastJob " + apps + "v1beta1":  object("repair", broadcastJob()),
-		"BroadcastJob " + apps + "v1alpha1": object("repair", broadcastJob()),
-		"CloneSet " + apps + "v1beta1":      object("api", cloneSet(rolling)),
-		"CloneSet " + apps + "v1alpha1":     object("api", cloneSet(older)),
-		"DaemonSet " + apps + "v1beta1":     object("log", daemonSet(true)),
-		"DaemonSet " + apps + "v1alpha1":    object("log", daemonSet(false)),
-		"StatefulSet " + apps + "v1beta1":   object("db", statefulSet(true)),
-		"StatefulSet " + apps + "v1alpha1":  object("db", statefulSet(false)),
+		"AdvancedCronJob " + apps + "v1beta1":  object("clean", cronJob()),
+		"AdvancedCronJob " + apps + "v1alpha1": object("clean", cronJob()),
+		"BroadcastJob " + apps + "v1beta1":     object("repair", broadcastJob()),
+		"BroadcastJob " + apps + "v1alpha1":    object("repair", broadcastJob()),
+		"CloneSet " + apps + "v1beta1":         object("api", cloneSet(rolling)),
+		"CloneSet " + apps + "v1alpha1":        object("api", cloneSet(older)),
+		"DaemonSet " + apps + "v1beta1":        object("log", daemonSet(true)),
+		"DaemonSet " + apps + "v1alpha1":       object("log", daemonSet(false)),
+		"StatefulSet " + apps + "v1beta1":      object("db", statefulSet(true)),
+		"StatefulSet " + apps + "v1alpha1":     object("db", statefulSet(false)),
 		"UnitedDeployment " + apps + "v1beta1": object("web", united(map[string]any{"cloneSetTemplate": map[string]any{
 			"metadata": map[string]any{
 				"labels": label(),
@@ -91,6 +93,17 @@ func statefulSet(newer bool) map[string]any {
 		spec["volumeClaimUpdateStrategy"] = map[string]any{"type": "OnPodRollingUpdate"}
 	}
 	return spec
+}
+
+// cronJob returns the spec of an AdvancedCronJob, which is the same in both versions.
+func cronJob() map[string]any {
+	return map[string]any{
+		"schedule": "30 2 * * 1-5", "timeZone": "Europe/Berlin", "startingDeadlineSeconds": int64(600),
+		"concurrencyPolicy": "Forbid", "paused": false, "successfulJobsHistoryLimit": int64(2),
+		"failedJobsHistoryLimit": int64(1), "template": map[string]any{"broadcastJobTemplate": map[string]any{
+			"metadata": map[string]any{"labels": label()}, "spec": broadcastJob(),
+		}},
+	}
 }
 
 // broadcastJob returns the spec of a BroadcastJob, which is the same in both versions.
