@@ -291,11 +291,11 @@ func saysWhy(w *world) {
 	w.condition("Ready", "True", "Scheduled")
 	w.create("refused", "@every 1s", func(c *v1beta1.AdvancedCronJob) {
 		pods := podTemplate()
-		pods.Spec.RestartPolicy = corev1.RestartPolicyAlways
+		pods.Spec.Containers[0].Name = "No_Name"
 		c.Spec.Template = v1beta1.CronJobTemplate{JobTemplate: &v1beta1.JobTemplate{
 			JobTemplateSpec: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: pods}}}}
 	})
-	if message := w.condition("Stalled", "True", "InvalidTemplate"); !strings.Contains(message, "restartPolicy") {
+	if message := w.condition("Stalled", "True", "InvalidTemplate"); !strings.Contains(message, "No_Name") {
 		w.Error(message)
 	}
 }
