@@ -35,6 +35,8 @@ type Workload struct {
 	Kept     int32
 	// Paused: the user holds updates.
 	Paused bool
+	// Selective reports whether some pods are not to be updated, whatever the limits are.
+	Selective bool
 	// Steps are those of the workload itself, at which an update stops where the policy has neither steps nor waves.
 	Steps []topology.RolloutStep
 	// NoWaves says why updates of the workload cannot go in waves, empty if they can.
