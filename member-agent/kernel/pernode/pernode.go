@@ -106,8 +106,8 @@ type Counts struct {
 	Updatable int
 	// Surging nodes are desired, not lost, and have a new pod beside an available old one.
 	Surging int
-	// LostUnavailable nodes are desired, lost and without an available pod, though they may get one. LostOutdated nodes are
-	// lost and Updatable, and lack the new revision.
+	// LostUnavailable nodes are desired, lost and without an available pod, though they may get one. LostOutdated nodes
+	// are lost and Updatable, and lack the new revision.
 	LostUnavailable, LostOutdated int
 	// Misscheduled nodes run the pod and should not.
 	Misscheduled int
@@ -158,6 +158,11 @@ func (p *place) desired() bool {
 // available reports whether the node has an available pod.
 func (p *place) available() bool {
 	return p.old != nil && p.old.Available || p.new != nil && p.new.Available
+}
+
+// surging reports whether the node has a new pod beside an available old one. Lost nodes do not count.
+func (p *place) surging() bool {
+	return !p.Lost && p.new != nil && p.old != nil && p.old.Available
 }
 
 // decision is the draft of a plan.
@@ -293,7 +298,7 @@ func (d *decision) tally(p *place) {
 		{&d.Counts.Updated, p.new != nil},
 		{&d.Counts.UpdatedAvailable, p.new != nil && p.new.Available},
 		{&d.Counts.Updatable, updatable},
-		{&d.Counts.Surging, !p.Lost && p.new != nil && p.old != nil && p.old.Available},
+		{&d.Counts.Surging, p.surging()},
 		{&d.Counts.LostUnavailable, p.Lost && !p.available()},
 		{&d.Counts.LostOutdated, p.Lost && updatable && p.new == nil},
 	} {
