@@ -171,7 +171,7 @@ type Kind struct {
 func Kinds() []Kind {
 	return []Kind{
 		{GVK: apps.CloneSetKind, Add: cloneset.Add, Reporting: cloneset.Reporting},
-		{GVK: apps.DaemonSetKind, Add: daemonset.Add},
+		{GVK: apps.DaemonSetKind, Add: daemonset.Add, Reporting: daemonset.Reporting},
 		{GVK: apps.StatefulSetKind, Add: statefulset.Add, Reporting: statefulset.Reporting},
 		{GVK: apps.UnitedDeploymentKind, Add: uniteddeployment.Add, Reporting: uniteddeployment.Reporting,
 			New: func() client.Object { return &apps.UnitedDeployment{} }, PassedOn: uniteddeployment.PassedOn},

@@ -61,7 +61,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	} {
 		reasons[string(condition)] = "member-agent/workloads/statefulset"
 	}
-	named := map[string]bool{"DaemonSet": true} // it is not in the hub's table yet
+	named := map[string]bool{}
 	for kind := range kinds.Workloads() {
 		named[kind.Kind] = true
 	}

@@ -97,6 +97,7 @@ func CarriedRules() map[string][]rbacv1.PolicyRule {
 		"ConfigMap":                            {rule("", "configmaps", write)},
 		"CronJob.batch":                        {rule("batch", "cronjobs", write)},
 		"DaemonSet.apps":                       {rule("apps", "daemonsets", write)},
+		"DaemonSet.apps.kruise.io":             {rule(kruise, "daemonsets", change)},
 		"Deployment.apps":                      {},
 		"Job.batch":                            {rule("batch", "jobs", change)},
 		"PersistentVolumeClaim":                {},

@@ -20,6 +20,8 @@ func short(kind string) string {
 	switch kind {
 	case "CloneSet":
 		return "clone"
+	case "DaemonSet":
+		return "ads" // ds is that of apps too
 	case "StatefulSet":
 		return "asts" // sts is that of apps too
 	case "UnitedDeployment":
