@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -299,6 +300,7 @@ func (f *fleet) accept(name string, zones []string) {
 	must(f.t, f.client.Create(f.ctx, member))
 	base := member.DeepCopy()
 	member.Status.ClusterID = "id-of-" + name
+	member.Status.OrderFormats = &topology.OrderFormats{Names: []string{topology.OrderFormatBudget}}
 	for _, zone := range zones {
 		member.Status.Zones = append(member.Status.Zones, topology.Zone{Name: zone, Nodes: 3, Ready: 3})
 	}
@@ -450,11 +452,13 @@ func (f *fleet) about(wrote []string) (ours, others []string) {
 
 // agent plays a member: it carries out every Work at once, as far as its shares allow.
 type agent struct {
-	f       *fleet
-	name    string
-	mu      sync.Mutex
-	silent  bool
-	still   bool // the Lease is not renewed
+	f      *fleet
+	name   string
+	mu     sync.Mutex
+	silent bool
+	still  bool // the Lease is not renewed
+	// nodes are how many pods a DaemonSet has here.
+	nodes   int32
 	state   map[string]*replica
 	counter int64
 	news    chan struct{} // its Works may have changed
@@ -465,6 +469,7 @@ type agent struct {
 // replica is the state of one member object, by subset. canGoBack: not all pods have had the template yet, after
 // another one.
 type replica struct {
+	kind           string
 	template       string
 	total, updated map[string]int32
 	canGoBack      map[string]bool
@@ -473,6 +478,17 @@ type replica struct {
 }
 
 func (a *agent) stop() { a.cancel(); <-a.stopped }
+
+// has changes how many nodes the member has.
+func (a *agent) has(nodes int32) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.nodes = nodes
+	for _, r := range a.state {
+		r.generation = 0 // it is looked at again
+	}
+	a.hear()
+}
 
 // hush makes the agent answer nothing, neither orders nor deletions, until it is called with false.
 func (a *agent) hush(silent bool) {
@@ -601,6 +617,9 @@ func (a *agent) carryOut(ctx context.Context, w *work.Work) {
 		a.f.t.Errorf("manifest of Work %s: %v", w.Name, err)
 		return
 	}
+	if r.kind = o.Kind; o.Kind == "DaemonSet" {
+		o.Spec.Replicas = a.nodes
+	}
 	r.follow(&o)
 	r.sequence, r.generation = sequence, w.Generation
 	a.report(ctx, w, r)
@@ -614,11 +633,19 @@ func (r *replica) follow(o *order) {
 		r.template = string(o.Spec.Template)
 		clear(r.updated)
 		for subset, n := range r.total {
-			r.canGoBack[subset] = n > 0 && !strings.Contains(r.template, `"statefulSetTemplate"`) // those have no way back
+			// Some have no way back.
+			r.canGoBack[subset] = n > 0 && o.Kind != "DaemonSet" && !strings.Contains(r.template, `"statefulSetTemplate"`)
 		}
 	}
 	wanted, partitions, paused := map[string]int32{}, map[string]int32{}, map[string]bool{}
-	if o.Kind == "CloneSet" {
+	if o.Kind == "DaemonSet" {
+		var budget topology.MemberBudget
+		_ = json.Unmarshal([]byte(o.Metadata.Annotations[topology.AnnotationBudget]), &budget)
+		wanted[""], partitions[""], paused[""] = o.Spec.Replicas, max(o.Spec.Replicas-budget.Updated, 0), budget.Paused
+		if budget.Paused && before {
+			partitions[""] = o.Spec.Replicas // new pods get the previous template
+		}
+	} else if o.Kind == "CloneSet" {
 		rolling := o.Spec.UpdateStrategy.RollingUpdate
 		wanted[""], partitions[""], paused[""] = o.Spec.Replicas, rolling.Partition, rolling.Paused
 	} else {
@@ -644,7 +671,7 @@ func (r *replica) follow(o *order) {
 				old = 0
 			}
 			r.updated[subset] += max(grown-old, 0)
-			r.canGoBack[subset] = r.canGoBack[subset] || first && old > 0
+			r.canGoBack[subset] = r.canGoBack[subset] || first && old > 0 && o.Kind != "DaemonSet"
 		}
 		r.total[subset] = n
 		r.updated[subset] = min(r.updated[subset], n)
@@ -676,6 +703,14 @@ func (a *agent) report(ctx context.Context, w *work.Work, r *replica) {
 		})
 	}
 	w.Status.Report = report
+	if r.kind == "DaemonSet" {
+		n, u := r.total[""], r.updated[""]
+		w.Status.ManifestStatuses = []work.ManifestStatus{{
+			Identifier: work.ResourceIdentifier{Group: "apps.kruise.io", Version: "v1beta1", Kind: r.kind, Name: w.Name},
+			Status: &runtime.RawExtension{Raw: fmt.Appendf(nil, `{"desiredNumberScheduled":%d,"currentNumberScheduled":%d,
+				"numberReady":%d,"numberAvailable":%d,"updatedNumberScheduled":%d,"numberMisscheduled":0}`, n, n, n, n, u)},
+		}}
+	}
 	if err := a.f.client.Status().Patch(ctx, w, client.MergeFrom(base)); err != nil && !errors.Is(err, context.Canceled) &&
 		!apierrors.IsNotFound(err) {
 		a.f.t.Logf("report of %s, which is sent again: %v", a.name, err)

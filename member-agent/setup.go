@@ -175,7 +175,7 @@ func Kinds() []Kind {
 		{GVK: apps.AdvancedCronJobKind, Add: advancedcronjob.Add},
 		{GVK: apps.BroadcastJobKind, Add: broadcastjob.Add},
 		{GVK: apps.CloneSetKind, Add: cloneset.Add, Reporting: cloneset.Reporting},
-		{GVK: apps.DaemonSetKind, Add: daemonset.Add},
+		{GVK: apps.DaemonSetKind, Add: daemonset.Add, Reporting: daemonset.Reporting},
 		{GVK: apps.StatefulSetKind, Add: statefulset.Add, Reporting: statefulset.Reporting},
 		{GVK: apps.UnitedDeploymentKind, Add: uniteddeployment.Add, Reporting: uniteddeployment.Reporting,
 			New: func() client.Object { return &apps.UnitedDeployment{} }, PassedOn: uniteddeployment.PassedOn},

@@ -70,7 +70,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 		string(cron.UnknownTimeZone), "FailedCreateJob"} {
 		reasons[cause] = "member-agent/workloads/advancedcronjob"
 	}
-	named := map[string]bool{"DaemonSet": true} // it is not in the hub's table yet
+	named := map[string]bool{}
 	for kind := range kinds.Workloads() {
 		named[kind.Kind] = true
 	}

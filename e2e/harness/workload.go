@@ -32,6 +32,9 @@ type Workload struct {
 // CloneSet names a CloneSet.
 func CloneSet(namespace, name string) Workload { return Workload{apps.CloneSetKind, namespace, name} }
 
+// DaemonSet names an advanced DaemonSet.
+func DaemonSet(namespace, name string) Workload { return Workload{apps.DaemonSetKind, namespace, name} }
+
 // StatefulSet names an advanced StatefulSet.
 func StatefulSet(namespace, name string) Workload {
 	return Workload{apps.StatefulSetKind, namespace, name}

@@ -26,6 +26,8 @@ type memberCauses struct {
 	deadline conditions.Cause
 	// waiting: pods wait there for somebody who serves a lifecycle hook.
 	waiting conditions.Cause
+	// held: what the kind says holds the whole workload.
+	held conditions.Cause
 }
 
 // objectConditions is what is read of the status of a member object of whatever kind.
@@ -84,6 +86,8 @@ func (t *memberCauses) read(kind kinds.Kind, w *work.Work) {
 		case c.Type == apps.ConditionReady && c.Status == corev1.ConditionFalse &&
 			c.Reason == conditions.ReasonWaitingForHook:
 			t.waiting = cause
+		case c.Type == apps.ConditionReady && c.Status == corev1.ConditionFalse && slices.Contains(kind.Held, c.Reason):
+			t.held = cause
 		case c.Status == corev1.ConditionTrue:
 			t.readFailure(kind, c.Type, cause)
 		}

@@ -3,6 +3,7 @@ package aggregate
 import (
 	"testing"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/decision"
@@ -17,6 +18,12 @@ func perMember() *Facts {
 		f.Placement.Spec.Cells[i].Granted.Updated = f.Placement.Spec.Cells[i].Replicas
 	}
 	return f
+}
+
+// outdated leaves one of the two pods in west on the previous revision.
+func outdated(f *Facts) {
+	u := &f.Works["west"].Status.Report.InUse[0]
+	u.Updated, u.UpdatedReady, u.UpdatedAvailable = 1, 1, 1
 }
 
 func TestPerMemberSum(t *testing.T) {
@@ -41,6 +48,21 @@ func TestPerMemberSum(t *testing.T) {
 		"the kind has no limits": {func(f *Facts) {
 			f.Placement.Spec.Limits = nil
 		}, 6, 6, true},
+		"some nodes cannot be updated": {func(f *Facts) {
+			outdated(f)
+			f.Works["west"].Status.Report.InUse[0].NotUpdatable = 1
+		}, 6, 6, true},
+		"a node that can be updated is lost": {func(f *Facts) {
+			outdated(f)
+			f.Works["west"].Status.Report.InUse[0].LostOutdated = 1
+		}, 6, 6, false},
+		"nodes have no pod by choice": {func(f *Facts) {
+			u := &f.Works["west"].Status.Report.InUse[0]
+			u.Desired, u.Withheld = 4, 2
+		}, 6, 6, true},
+		"nothing is placed": {func(f *Facts) {
+			f.Placement, f.Works = nil, nil
+		}, 0, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := perMember()
@@ -53,5 +75,22 @@ func TestPerMemberSum(t *testing.T) {
 				t.Errorf("the status has %+v", got.Whole)
 			}
 		})
+	}
+}
+
+// TestHeldByAMember: what holds a workload in a member is the reason on the hub while it is not complete.
+func TestHeldByAMember(t *testing.T) {
+	f := perMember()
+	f.Kind.Held = []string{"NodesLost"}
+	f.Works["west"].Status.Report.InUse[0].Available = 1
+	says(t, f.Works["west"], apps.ConditionReady, "False", "NodesLost", "1 of 2 pods are available")
+	s := Summarise(f)
+	for _, c := range statusSum(f, &s).Conditions {
+		if c.Type == apps.ConditionReady && (c.Reason != "NodesLost" || c.Message != "west: 1 of 2 pods are available") {
+			t.Errorf("%+v", c)
+		}
+	}
+	if s.Held == nil {
+		t.Error("nothing holds it")
 	}
 }

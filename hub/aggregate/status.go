@@ -72,7 +72,7 @@ func factsOf(f *Facts, s *Sum) conditions.Facts {
 		Replicas: w.Replicas, Updated: s.Updated, Available: w.Available, UpdatedAvailable: s.UpdatedAvailable,
 		GoingBack: s.GoingBack, Kept: s.Kept,
 		OnDelete: f.Observed.OnDelete, Paused: f.Observed.Paused || f.Withdrawn, Stalled: s.Stalled, Failed: s.Failed,
-		DeadlineExceeded: s.Deadline != nil,
+		DeadlineExceeded: s.Deadline != nil, Held: s.Held, KeptBy: f.Observed.KeptBy,
 	}
 	if s.Waiting != nil {
 		facts.Waiting = s.Waiting.Message

@@ -54,6 +54,8 @@ type Sum struct {
 	// Enough is how many updated pods are enough to be at rest. Updated and UpdatedAvailable count towards it: of each
 	// subset no more than are to be updated there.
 	Enough, Updated, UpdatedAvailable int32
+	// updatable is how many pods have the newest revision or may get it, of a kind that members have whole.
+	updatable int32
 	// GoingBack is how many updated pods members are still to bring back to the old revision, Kept how many more than
 	// their shares they have, without an old revision to go back to.
 	GoingBack, Kept int32
@@ -71,6 +73,8 @@ type Sum struct {
 	Deadline *conditions.Cause
 	// Waiting tells in which members pods wait for a lifecycle hook, nil where in none.
 	Waiting *conditions.Cause
+	// Held tells in which members something holds the workload ([kinds.Kind.Held]), nil where in none.
+	Held *conditions.Cause
 	// Stale are the members whose numbers are of before, sorted.
 	Stale []string
 	// Applied: every member object stands as its Work says.
@@ -82,6 +86,8 @@ func Summarise(f *Facts) Sum {
 	s := Sum{Subsets: map[string]kinds.Counts{}, Answered: true, Exact: true, Applied: true}
 	if f.Placement != nil {
 		s.sumCells(f)
+	} else if f.Kind.Mode == kinds.PerMember && !f.Deleting {
+		s.Answered = false // nobody knows yet how many pods there are to be
 	}
 	if s.Enough = s.Whole.ExpectedUpdated; f.Observed.OnDelete {
 		s.Enough = min(s.Whole.Updated, s.Whole.Desired)
@@ -137,7 +143,7 @@ func (s *Sum) sumCells(f *Facts) {
 		counts.Desired += c.Replicas - c.Replaced
 		s.Subsets[c.Subset] = counts
 	}
-	var stalled, failed, deadline, waiting causes
+	var stalled, failed, deadline, waiting, held causes
 	failures := map[string]*causes{}
 	for _, failure := range f.Kind.Failures {
 		failures[failure.Type] = &causes{}
@@ -154,11 +160,17 @@ func (s *Sum) sumCells(f *Facts) {
 		}
 		deadline.add(cluster, t.deadline)
 		waiting.add(cluster, t.waiting)
+		held.add(cluster, t.held)
 	}
 	s.Stalled, s.Failed, s.Deadline, s.Waiting = stalled.cause(), failed.cause(), deadline.cause(), waiting.cause()
+	s.Held = held.cause()
 	s.Failures = map[string]*conditions.Cause{}
 	for published, all := range failures {
 		s.Failures[published] = all.cause()
+	}
+	if whole, ok := s.Subsets[""]; ok && f.Kind.Mode == kinds.PerMember {
+		whole.ExpectedUpdated = min(whole.ExpectedUpdated, s.updatable)
+		s.Subsets[""] = whole
 	}
 	for _, counts := range s.Subsets {
 		s.Whole.Add(counts)
@@ -260,8 +272,10 @@ func (s *Sum) sumCluster(f *Facts, cluster string, wanted map[string]ordered, se
 		}
 		counts.Add(have)
 		if f.Kind.Mode == kinds.PerMember {
-			counts.Desired += use.Desired
-			wanted[use.Subset] = ordered{replicas: use.Desired, update: wanted[use.Subset].update}
+			desired := use.Desired - use.Withheld
+			counts.Desired += desired
+			wanted[use.Subset] = ordered{replicas: desired, update: wanted[use.Subset].update}
+			s.updatable += use.Desired - use.NotUpdatable
 		}
 		if current {
 			order, reported := wanted[use.Subset], decision.LendingReport(report.Sequence, use)

@@ -140,11 +140,27 @@ func lendingCell(d *draft, last lending.Cell, c *topology.Cell, newRevision bool
 	}
 	told := LendingReport(report.Sequence, use)
 	cell.Report = &told
-	if use.Updated >= use.Total {
-		// No pod of an old revision is left: what is still missing is created, which needs no permission.
+	holdToNodes(&cell, &use)
+	if use.Updated >= use.Total || use.Updated >= updatable(use.Desired, &use) {
+		// No pod of an old revision that may be updated is left: what is missing is created, which needs no permission.
 		cell.Report.Updated = max(use.Updated, c.Replicas)
 	}
 	return cell
+}
+
+// updatable returns how many of so many nodes have the newest revision, or can get it now.
+func updatable(nodes int32, use *work.SubsetUse) int32 {
+	return max(nodes-use.NotUpdatable-use.LostOutdated, 0)
+}
+
+// holdToNodes grants a cell no more of Updated than it has nodes that can be updated: the rest is for other members.
+func holdToNodes(cell *lending.Cell, use *work.SubsetUse) {
+	if use.NotUpdatable+use.LostOutdated == 0 {
+		return
+	}
+	ceiling := updatable(cell.Replicas, use)
+	cell.Ceiling = &ceiling
+	cell.Granted.Updated = min(cell.Granted.Updated, max(ceiling, use.Updated))
 }
 
 // LendingReport returns what a member reports of a subset, in the terms of lending. The numbers are those of
@@ -154,8 +170,8 @@ func LendingReport(sequence int64, use work.SubsetUse) lending.Report {
 		Sequence: sequence,
 		InUse: lending.Amounts{
 			Updated:     use.Updated,
-			Unavailable: max(use.Desired-use.Available, 0),
-			Surge:       max(use.Total-use.Desired, 0),
+			Unavailable: max(use.Desired-use.Available-use.Withheld-use.LostUnavailable, 0),
+			Surge:       max(use.Total-use.Desired, use.Surging),
 		},
 		Updated: use.Updated, Available: use.Available, Total: use.Total, CanGoBack: use.CanGoBack,
 	}

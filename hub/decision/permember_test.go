@@ -162,9 +162,14 @@ func TestPerMemberWithoutLimits(t *testing.T) {
 // nodesOf is one member of a perMemberWorld: how many nodes it has, and what runs there.
 type nodesOf struct {
 	nodes, updated, down int32
-	order                topology.Cell
-	cutOff               bool
+	// excluded nodes are not to be updated, whatever is granted.
+	excluded int32
+	order    topology.Cell
+	cutOff   bool
 }
+
+// updatable is how many nodes have the newest revision or may get it.
+func (n *nodesOf) updatable() int32 { return max(n.nodes-n.excluded, n.updated) }
 
 // perMemberWorld simulates members that carry out orders late, lose the hub, and get and lose nodes.
 type perMemberWorld struct {
@@ -200,7 +205,9 @@ func (w *perMemberWorld) step() {
 	at := w.IntN(len(w.f.Members))
 	m := &w.f.Members[at]
 	n := w.members[m.Name]
-	switch w.IntN(10) {
+	switch w.IntN(11) {
+	case 10:
+		n.excluded = int32(w.IntN(4))
 	case 0:
 		n.nodes = int32(w.IntN(8))
 		n.updated, n.down = min(n.updated, n.nodes), min(n.down, n.nodes)
@@ -232,8 +239,8 @@ func (w *perMemberWorld) carryOut(name string) {
 		}
 	}
 	n.down = int32(w.IntN(int(n.order.Granted.Unavailable) + 1))
-	n.updated = max(n.updated, int32(w.IntN(int(n.order.Granted.Updated)+1)))
-	n.updated, n.down = min(n.updated, n.nodes), min(n.down, n.nodes)
+	n.updated = max(n.updated, min(int32(w.IntN(int(n.order.Granted.Updated)+1)), n.nodes-n.excluded))
+	n.down = min(n.down, n.nodes)
 }
 
 func (w *perMemberWorld) report(name string) {
@@ -243,7 +250,7 @@ func (w *perMemberWorld) report(name string) {
 	}
 	r := asks(n.order.Sequence, n.nodes, n.updated)
 	use := r.Use[""]
-	use.Available = n.nodes - n.down
+	use.Available, use.NotUpdatable = n.nodes-n.down, n.nodes-n.updatable()
 	r.Use[""] = use
 	w.f.Reports[name] = r
 	w.f.MaxReported = max(w.f.MaxReported, n.order.Sequence)
@@ -364,7 +371,7 @@ func (w *perMemberWorld) settle(t *testing.T) {
 		for _, c := range next.Cells {
 			n := w.members[c.Cluster]
 			n.order, n.down = c, 0
-			n.updated = min(max(n.updated, c.Granted.Updated), n.nodes)
+			n.updated = max(n.updated, min(c.Granted.Updated, n.updatable()))
 			w.report(c.Cluster)
 		}
 	}
@@ -376,12 +383,13 @@ func (w *perMemberWorld) settled(spec *topology.WorkloadPlacementSpec) bool {
 	for i := range spec.Cells {
 		granted += spec.Cells[i].Granted.Updated
 	}
-	return granted >= max(w.global(spec.Replicas).Updated, 0) && spec.Replicas == w.nodes()
+	nodes, updatable := w.nodes()
+	return granted >= min(max(w.global(spec.Replicas).Updated, 0), updatable) && spec.Replicas == nodes
 }
 
-func (w *perMemberWorld) nodes() (sum int32) {
+func (w *perMemberWorld) nodes() (sum, updatable int32) {
 	for _, n := range w.members {
-		sum += n.nodes
+		sum, updatable = sum+n.nodes, updatable+n.updatable()
 	}
-	return sum
+	return sum, updatable
 }

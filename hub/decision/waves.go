@@ -84,7 +84,8 @@ func wavePlaces(d *draft, spec *topology.WorkloadPlacementSpec, pools []pool) []
 				at.Unheard, at.News = !m.Ready, d.facts.News[m.Name]
 			}
 			if p.cells[i].Report != nil {
-				at.Updated = d.reports[at.Cluster].Use[p.subset].UpdatedAvailable
+				use := d.reports[at.Cluster].Use[p.subset]
+				at.Updated, at.Replicas = use.UpdatedAvailable, updatable(at.Replicas, &use)
 			}
 			places = append(places, at)
 		}
@@ -192,6 +193,9 @@ func previousTemplateOf(
 
 // reachesAll tells whether all pods may be updated, as the workload says.
 func reachesAll(d *draft, spec *topology.WorkloadPlacementSpec, replicas map[string]int32) bool {
+	if d.workload.Selective {
+		return false
+	}
 	if d.workload.Open {
 		var update int32
 		for i := range spec.Limits {
@@ -205,10 +209,14 @@ func reachesAll(d *draft, spec *topology.WorkloadPlacementSpec, replicas map[str
 	})
 }
 
-// keepsOld tells whether pods of a member are to keep the template of before.
+// keepsOld tells whether pods of a member are to keep the template of before. A member that has the whole object may
+// get a node at any time whose pod is to be of that template.
 func keepsOld(order []*topology.Cell) bool {
 	old := map[string]int32{}
 	for _, c := range order {
+		if c.Reason.Code == CellPerMember {
+			return true
+		}
 		old[c.Subset] += c.Replicas - c.Granted.Updated
 	}
 	return slices.ContainsFunc(slices.Collect(maps.Values(old)), func(n int32) bool { return n > 0 })

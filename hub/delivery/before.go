@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/decision"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/override"
 	"github.com/flotilla-dev/flotilla/hub/placement"
@@ -60,6 +61,9 @@ func templateBefore(
 // it still changes, by pointers.
 func keepsOld(cells []topology.Cell) bool {
 	return slices.ContainsFunc(cells, func(c topology.Cell) bool {
+		if c.Reason.Code == decision.CellPerMember {
+			return true
+		}
 		replicas, share, _ := kinds.Total(kinds.CellsOf(cells, c.Subset))
 		return share.Updated < replicas
 	})

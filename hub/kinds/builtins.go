@@ -68,7 +68,10 @@ func InsteadOf(kind string) string {
 			"name that kind"
 	case "StatefulSet":
 		return "put the StatefulSet into a UnitedDeployment (spec.template.statefulSetTemplate), and name that kind"
-	default: // a workload for each node, or one that ends, is not divided
+	case "DaemonSet":
+		return "make it a DaemonSet of apps.kruise.io and name that with apiVersion: apps.kruise.io/v1beta1, or apply the " +
+			"DaemonSet in the members that are to run it, in a namespace that is not federated"
+	default: // one that ends is not divided
 		return fmt.Sprintf("apply the %s in the members that are to run it, in a namespace that is not federated", kind)
 	}
 }

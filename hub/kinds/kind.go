@@ -28,10 +28,9 @@
 // # Modes
 //
 //	Divide     Replicas are divided. Read returns them, and the limits of each subset.
-//	PerMember  Each selected member gets the whole object. No kind uses this mode yet; DaemonSet will. Read returns at
-//	           most one subset, with an empty name; without one the kind has no limits. Its limits are resolved on the
-//	           number of pods that members report as desired. A limit that is not one of updates, such as a parallelism,
-//	           is granted as Unavailable.
+//	PerMember  Each selected member gets the whole object. Read returns at most one subset, with an empty name; without
+//	           one the kind has no limits. Its limits are resolved on the number of pods that members report as desired. A
+//	           limit that is not one of updates, such as a parallelism, is granted as Unavailable.
 //	Copy       Each selected member gets the metadata and content; the object has no status on the hub.
 //	Never      No hub places the kind.
 package kinds
@@ -67,7 +66,7 @@ const (
 	// Divide means that replicas and limits are divided over members.
 	Divide Mode = iota
 	// PerMember means that every selected member gets the whole object. Each member decides how many pods it has; the
-	// limits hold over all members together, and the status is the sum. No kind uses it yet; DaemonSet will.
+	// limits hold over all members together, and the status is the sum.
 	PerMember
 	// Copy means that every selected member gets the whole object, without a status on the hub.
 	Copy
@@ -115,6 +114,8 @@ type Kind struct {
 	Observe func(Object) Observed
 	// Failures are the published conditions by which a member object tells of what its controller retries.
 	Failures []Failure
+	// Held are reasons of a member object's Ready=False that stand for the whole workload, as nothing else moves it on.
+	Held []string
 	// AnswersWhenStalled reports whether a member object answers an order that it cannot carry out.
 	AnswersWhenStalled bool
 	// Status writes the sum onto the user's object and reports whether that changed its status.
@@ -128,7 +129,7 @@ type Table map[schema.GroupKind]Kind
 
 // Workloads returns the kinds whose objects the hub divides, or gives to each member, and whose status it writes.
 func Workloads() Table {
-	return tableOf(cloneSetKind(), statefulSetKind(), unitedDeploymentKind())
+	return tableOf(cloneSetKind(), daemonSetKind(), statefulSetKind(), unitedDeploymentKind())
 }
 
 func tableOf(kinds ...Kind) Table {

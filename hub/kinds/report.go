@@ -76,6 +76,8 @@ func implausible(u *work.SubsetUse) string {
 	}{
 		{"desired", u.Desired}, {"total", u.Total}, {"ready", u.Ready}, {"available", u.Available},
 		{"updated", u.Updated}, {"updatedReady", u.UpdatedReady}, {"updatedAvailable", u.UpdatedAvailable},
+		{"surging", u.Surging}, {"withheld", u.Withheld}, {"notUpdatable", u.NotUpdatable},
+		{"lostUnavailable", u.LostUnavailable}, {"lostOutdated", u.LostOutdated},
 	} {
 		if n.value >= 0 && n.value <= wire.MaxPods {
 			continue
@@ -93,6 +95,9 @@ func cleanUse(u work.SubsetUse) work.SubsetUse {
 	u.Desired, u.Total = within(u.Desired, wire.MaxPods), within(u.Total, wire.MaxPods)
 	for _, n := range []*int32{&u.Ready, &u.Available, &u.Updated, &u.UpdatedReady, &u.UpdatedAvailable} {
 		*n = within(*n, u.Total)
+	}
+	for _, n := range []*int32{&u.Surging, &u.Withheld, &u.NotUpdatable, &u.LostUnavailable, &u.LostOutdated} {
+		*n = within(*n, u.Desired)
 	}
 	return u
 }

@@ -20,6 +20,8 @@ type Observed struct {
 	OnDelete bool
 	// Paused: the user paused updates.
 	Paused bool
+	// KeptBy is what keeps pods on the old revision, for messages; "" is the partition.
+	KeptBy string
 }
 
 // Counts are the counters of a subset, or of a whole workload.

@@ -16,7 +16,7 @@ func TestNatives(t *testing.T) {
 	spec := &topology.FederationPolicySpec{Workloads: []topology.WorkloadSelector{
 		{APIVersion: "apps/v1", Kind: "Deployment"}, {APIVersion: "apps/v1beta2", Kind: "StatefulSet"},
 		{APIVersion: "batch/v1", Kind: "CronJob"},
-		{APIVersion: "apps/v1", Kind: "Job"}, {APIVersion: "apps.kruise.io/v1beta1", Kind: "DaemonSet"},
+		{APIVersion: "apps/v1", Kind: "Job"}, {APIVersion: "apps.kruise.io/v1beta1", Kind: "ReplicaSet"},
 	}}
 	here, away := kinds.All(kinds.HubRunsBuiltIns), kinds.All(kinds.MembersRunBuiltIns)
 	if got := strings.Join(kindsOfHub(spec, here), ", "); got != "CronJob (batch), Deployment (apps), StatefulSet (apps)" {
@@ -28,7 +28,7 @@ func TestNatives(t *testing.T) {
 	for _, rules := range []kinds.Table{here, away} {
 		unknown := strings.Join(unknownKinds(spec, rules), ", ")
 		for _, want := range []string{
-			"Job (apps)", "DaemonSet (apps.kruise.io; for the DaemonSet of apps/v1 write apiVersion: apps/v1)",
+			"Job (apps)", "ReplicaSet (apps.kruise.io; for the ReplicaSet of apps/v1 write apiVersion: apps/v1)",
 		} {
 			if !strings.Contains(unknown, want) {
 				t.Errorf("the kinds that are not placed are %s, without %s", unknown, want)

@@ -50,9 +50,10 @@ func Rules() []rbacv1.PolicyRule {
 		rule("events.k8s.io", "events", "create patch"),
 		// What users ask for is theirs; the hub writes its status, and owns a placement by it.
 		rule(kruise, "advancedcronjobs broadcastjobs clonesets daemonsets statefulsets uniteddeployments workloadspreads", read),
-		rule(kruise, "advancedcronjobs/status broadcastjobs/status clonesets/status daemonsets/status statefulsets/status uniteddeployments/status",
-			"patch"),
-		rule(kruise, "clonesets/finalizers statefulsets/finalizers uniteddeployments/finalizers", "update"),
+		rule(kruise, "advancedcronjobs/status broadcastjobs/status clonesets/status daemonsets/status statefulsets/status "+
+			"uniteddeployments/status", "patch"),
+		rule(kruise,
+			"clonesets/finalizers daemonsets/finalizers statefulsets/finalizers uniteddeployments/finalizers", "update"),
 		// What goes with a workload is copied to members.
 		rule("", "services configmaps secrets serviceaccounts persistentvolumeclaims", read),
 		rule("multicluster.x-k8s.io", "serviceexports", read),

@@ -62,16 +62,6 @@ func unplaced() []kind {
 				status.Conditions = conditions.Merge(status.Conditions, answer.now, wanted(status.Conditions, answer)...)
 				return &job.Status, status
 			}},
-		{GroupVersionKind: apps.DaemonSetKind,
-			object: func() client.Object { return &apps.DaemonSet{} },
-			list:   func() client.ObjectList { return &apps.DaemonSetList{} },
-			status: func(o client.Object, answer answer) (have, want any) {
-				set, _ := o.(*apps.DaemonSet)
-				status := set.Status.DeepCopy()
-				status.ObservedGeneration = answer.generation(status.ObservedGeneration)
-				status.Conditions = conditions.Merge(status.Conditions, answer.now, wanted(status.Conditions, answer)...)
-				return &set.Status, status
-			}},
 	}
 }
 

@@ -37,8 +37,7 @@ func carried() []schema.GroupKind {
 	for _, kind := range []string{"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"} {
 		kinds = append(kinds, schema.GroupKind{Group: "apps", Kind: kind})
 	}
-	kinds = append(kinds, apps.CloneSetKind.GroupKind(),
-		schema.GroupKind{Group: apps.GroupVersion.Group, Kind: "StatefulSet"},
+	kinds = append(kinds, apps.CloneSetKind.GroupKind(), apps.DaemonSetKind.GroupKind(), apps.StatefulSetKind.GroupKind(),
 		apps.UnitedDeploymentKind.GroupKind(), apps.WorkloadSpreadKind.GroupKind())
 	for _, kind := range []string{"ConfigMap", "PersistentVolumeClaim", "Secret", "Service", "ServiceAccount"} {
 		kinds = append(kinds, schema.GroupKind{Group: corev1.GroupName, Kind: kind})
@@ -56,7 +55,8 @@ func (a Allowed) GroupKinds() []schema.GroupKind {
 	return kinds
 }
 
-// Carried returns the names of all kinds that can be allowed, sorted. StatefulSet means that of both groups.
+// Carried returns the names of all kinds that can be allowed, sorted. DaemonSet and StatefulSet mean those of both
+// groups.
 func Carried() []string {
 	var names []string
 	for _, kind := range carried() {

@@ -90,7 +90,9 @@ func (k Kinds) Observed(live *unstructured.Unstructured) bool {
 
 // complete reports whether there are as many pods as ordered, ready or not.
 func complete(report *work.Report) bool {
-	return report == nil || !slices.ContainsFunc(report.InUse, func(u work.SubsetUse) bool { return u.Total != u.Desired })
+	return report == nil || !slices.ContainsFunc(report.InUse, func(u work.SubsetUse) bool {
+		return u.Total != u.Desired-u.Withheld
+	})
 }
 
 // saysObserved reports whether the controller of this kind writes observedGeneration, also before it did so first.

@@ -61,10 +61,10 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule(kruise, "broadcastjobs", read+" create delete"),
 		rule(kruise, "advancedcronjobs", read),
 		rule(kruise, "daemonsets statefulsets uniteddeployments workloadspreads", read),
-		rule(kruise, "advancedcronjobs/status broadcastjobs/status clonesets/status daemonsets/status statefulsets/status uniteddeployments/status "+
-			"workloadspreads/status", "get update patch"),
-		rule(kruise, "advancedcronjobs/finalizers broadcastjobs/finalizers clonesets/finalizers daemonsets/finalizers statefulsets/finalizers "+
-			"uniteddeployments/finalizers workloadspreads/finalizers", "update"),
+		rule(kruise, "advancedcronjobs/status broadcastjobs/status clonesets/status daemonsets/status "+
+			"statefulsets/status uniteddeployments/status workloadspreads/status", "get update patch"),
+		rule(kruise, "advancedcronjobs/finalizers broadcastjobs/finalizers clonesets/finalizers daemonsets/finalizers "+
+			"statefulsets/finalizers uniteddeployments/finalizers workloadspreads/finalizers", "update"),
 		rule("apps", "deployments statefulsets controllerrevisions", write),
 		rule("apps", "replicasets", read),
 		rule("apps", "deployments/status statefulsets/status", "get"),
@@ -100,6 +100,7 @@ func CarriedRules() map[string][]rbacv1.PolicyRule {
 		"ConfigMap":                            {rule("", "configmaps", write)},
 		"CronJob.batch":                        {rule("batch", "cronjobs", write)},
 		"DaemonSet.apps":                       {rule("apps", "daemonsets", write)},
+		"DaemonSet.apps.kruise.io":             {rule(kruise, "daemonsets", change)},
 		"Deployment.apps":                      {},
 		"Job.batch":                            {rule("batch", "jobs", change)},
 		"PersistentVolumeClaim":                {},

@@ -129,6 +129,9 @@ type DaemonSetStatus struct {
 	// numberUnavailable is the number of nodes that should run the pod and have none that is available.
 	// +optional
 	NumberUnavailable int32 `json:"numberUnavailable"`
+	// nodeCounts is Flotilla's addition: counts of nodes that the counters above lack. Counts of zero are left out.
+	// +optional
+	NodeCounts *v1beta1.DaemonSetNodeCounts `json:"nodeCounts,omitempty"`
 	// collisionCount counts the revision names that other objects have already. It goes into the hash of the next name.
 	// +optional
 	CollisionCount *int32 `json:"collisionCount,omitempty"`

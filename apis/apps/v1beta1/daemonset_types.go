@@ -150,6 +150,32 @@ type DaemonSetCondition struct {
 	Message string `json:"message,omitempty"`
 }
 
+// DaemonSetNodeCounts are counts of nodes that the published counters lack. All are of nodes that should run the pod.
+type DaemonSetNodeCounts struct {
+	// updatedAvailable is the number of nodes that have an available pod of the newest revision.
+	// +optional
+	UpdatedAvailable int32 `json:"updatedAvailable,omitempty"`
+	// surging is the number of nodes that have a pod of the newest revision beside an available one of an old revision.
+	// +optional
+	Surging int32 `json:"surging,omitempty"`
+	// withheld is the number of nodes that get no pod, since scaleStrategy.partitionedScaling creates none where the
+	// newest revision may not run.
+	// +optional
+	Withheld int32 `json:"withheld,omitempty"`
+	// notUpdatable is the number of nodes that do not get the newest revision whatever the partition is: the selector of
+	// rollingUpdate does not select them, or they would get no new pod.
+	// +optional
+	NotUpdatable int32 `json:"notUpdatable,omitempty"`
+	// lostUnavailable is the number of nodes that are NotReady for 5 minutes or more and lack an available pod. They do not
+	// count for maxUnavailable.
+	// +optional
+	LostUnavailable int32 `json:"lostUnavailable,omitempty"`
+	// lostOutdated is the number of nodes that are NotReady for 5 minutes or more and lack the newest revision, which they
+	// get when they are back.
+	// +optional
+	LostOutdated int32 `json:"lostOutdated,omitempty"`
+}
+
 // DaemonSetStatus is the observed state of a DaemonSet. Counters are written also when they are zero. On a hub they are
 // sums over all clusters.
 type DaemonSetStatus struct {
@@ -173,6 +199,9 @@ type DaemonSetStatus struct {
 	// numberUnavailable is the number of nodes that should run the pod and have none that is available.
 	// +optional
 	NumberUnavailable int32 `json:"numberUnavailable"`
+	// nodeCounts is Flotilla's addition: counts of nodes that the counters above lack. Counts of zero are left out.
+	// +optional
+	NodeCounts *DaemonSetNodeCounts `json:"nodeCounts,omitempty"`
 	// collisionCount counts the revision names that other objects have already. It goes into the hash of the next name.
 	// +optional
 	CollisionCount *int32 `json:"collisionCount,omitempty"`

@@ -43,3 +43,24 @@ func UnitedDeploymentUse(status *apps.UnitedDeploymentStatus) []SubsetUse {
 	}
 	return uses
 }
+
+// DaemonSetUse is what a DaemonSet of a member uses of its share, by its status. A pod of a node that gets another one
+// beside it counts once as ready and available. Updated pods never go back.
+func DaemonSetUse(status *apps.DaemonSetStatus) SubsetUse {
+	var counts apps.DaemonSetNodeCounts
+	if status.NodeCounts != nil {
+		counts = *status.NodeCounts
+	}
+	return SubsetUse{
+		Desired: status.DesiredNumberScheduled,
+		Total:   status.CurrentNumberScheduled + counts.Surging,
+		Ready:   status.NumberReady, Available: status.NumberAvailable,
+		// Updated pods that are available are ready; how many more are ready is not counted.
+		Updated: status.UpdatedNumberScheduled, UpdatedReady: counts.UpdatedAvailable,
+		UpdatedAvailable: counts.UpdatedAvailable,
+		NodeUse: NodeUse{
+			Surging: counts.Surging, Withheld: counts.Withheld, NotUpdatable: counts.NotUpdatable,
+			LostUnavailable: counts.LostUnavailable, LostOutdated: counts.LostOutdated,
+		},
+	}
+}

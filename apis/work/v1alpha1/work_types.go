@@ -207,6 +207,27 @@ type SubsetUse struct {
 	// were updated, and where nobody knows.
 	// +optional
 	CanGoBack bool `json:"canGoBack,omitempty"`
+	// NodeUse is zero for kinds whose pods do not belong to nodes.
+	NodeUse `json:",inline"`
+}
+
+// NodeUse is the state of a workload with one pod on each node, in nodes that should run a pod.
+type NodeUse struct {
+	// surging is how many nodes have a pod of the newest revision beside an available one of an old revision.
+	// +optional
+	Surging int32 `json:"surging,omitempty"`
+	// withheld is how many nodes get no pod, since the workload asks for pods of the newest revision alone.
+	// +optional
+	Withheld int32 `json:"withheld,omitempty"`
+	// notUpdatable is how many nodes do not get the newest revision, whatever the hub grants.
+	// +optional
+	NotUpdatable int32 `json:"notUpdatable,omitempty"`
+	// lostUnavailable is how many nodes are not waited for and lack an available pod, though they may get one.
+	// +optional
+	LostUnavailable int32 `json:"lostUnavailable,omitempty"`
+	// lostOutdated is how many nodes are not waited for and lack the newest revision, though they may get it.
+	// +optional
+	LostOutdated int32 `json:"lostOutdated,omitempty"`
 }
 
 // Work carries one object from the hub to one member; the namespace on the hub names the member.

@@ -104,8 +104,10 @@ type Counts struct {
 	Desired, Current, Ready, Available, Updated, UpdatedAvailable int
 	// Updatable nodes are desired, and either have the new revision or may get it, if limits.Updated allows it.
 	Updatable int
-	// LostUnavailable nodes are desired, lost and without an available pod, LostOutdated those that are lost and Updatable
-	// and lack the new revision.
+	// Surging nodes are desired, not lost, and have a new pod beside an available old one.
+	Surging int
+	// LostUnavailable nodes are desired, lost and without an available pod, though they may get one. LostOutdated nodes
+	// are lost and Updatable, and lack the new revision.
 	LostUnavailable, LostOutdated int
 	// Misscheduled nodes run the pod and should not.
 	Misscheduled int
@@ -156,6 +158,11 @@ func (p *place) desired() bool {
 // available reports whether the node has an available pod.
 func (p *place) available() bool {
 	return p.old != nil && p.old.Available || p.new != nil && p.new.Available
+}
+
+// surging reports whether the node has a new pod beside an available old one. Lost nodes do not count.
+func (p *place) surging() bool {
+	return !p.Lost && p.new != nil && p.old != nil && p.old.Available
 }
 
 // decision is the draft of a plan.
@@ -273,10 +280,8 @@ func (d *decision) count() {
 		if !p.Lost && !p.available() {
 			d.unavailable++
 		}
-		if !p.Lost && p.new != nil && p.old != nil && p.old.Available {
-			d.surge++
-		}
 	}
+	d.surge = d.Counts.Surging
 }
 
 // tally counts a desired node.
@@ -293,6 +298,7 @@ func (d *decision) tally(p *place) {
 		{&d.Counts.Updated, p.new != nil},
 		{&d.Counts.UpdatedAvailable, p.new != nil && p.new.Available},
 		{&d.Counts.Updatable, updatable},
+		{&d.Counts.Surging, p.surging()},
 		{&d.Counts.LostUnavailable, p.Lost && !p.available()},
 		{&d.Counts.LostOutdated, p.Lost && updatable && p.new == nil},
 	} {
@@ -316,14 +322,21 @@ func (d *decision) create() {
 		switch {
 		case p.occupied:
 		case !creation.Updated && d.limits.OnlyUpdated:
-			d.Held[NotCreatable]++
-			if !p.Lost {
-				d.unavailable-- // the node has no pod by choice
-			}
+			d.withhold(p)
 		default:
 			creation.Updated = creation.Updated || !d.hasPrevious
 			d.Create = append(d.Create, creation)
 		}
+	}
+}
+
+// withhold leaves a node without a pod: that it has none is by choice.
+func (d *decision) withhold(p *place) {
+	d.Held[NotCreatable]++
+	if p.Lost {
+		d.Counts.LostUnavailable--
+	} else {
+		d.unavailable--
 	}
 }
 

@@ -8,10 +8,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
@@ -191,6 +194,60 @@ func TestStatus(t *testing.T) {
 	}
 	if _, status = newWorld(t, "a:u b:u").plan(); status.CurrentRevision != status.UpdateRevision {
 		t.Error("the rollout is over, and the current revision is the previous one")
+	}
+}
+
+// TestCountsForAHub: what a report says of nodes, beside the published counters.
+func TestCountsForAHub(t *testing.T) {
+	for name, tt := range map[string]struct {
+		world  string
+		change []edit
+		want   work.SubsetUse
+	}{
+		"at rest": {"a:u b:u", nil, work.SubsetUse{Desired: 2, Total: 2, Ready: 2, Available: 2, Updated: 2, UpdatedReady: 2,
+			UpdatedAvailable: 2}},
+		"the updated pod is not available": {"a:o b:U", nil, work.SubsetUse{Desired: 2, Total: 2, Ready: 1, Available: 1,
+			Updated: 1}},
+		"a surge": {"a:oU b:o", []edit{surge("1")}, work.SubsetUse{Desired: 2, Total: 3, Ready: 2, Available: 2, Updated: 1,
+			NodeUse: work.NodeUse{Surging: 1}}},
+		"nodes that are not selected": {"a:oc b:o c:u", []edit{canary()}, work.SubsetUse{Desired: 3, Total: 3, Ready: 3,
+			Available: 3, Updated: 1, UpdatedReady: 1, UpdatedAvailable: 1, NodeUse: work.NodeUse{NotUpdatable: 1}}},
+		"nodes without a pod by choice": {"a:o b:u c d:N", []edit{partition("3"), partitionedScaling}, work.SubsetUse{
+			Desired: 4, Total: 2, Ready: 2, Available: 2, Updated: 1, UpdatedReady: 1, UpdatedAvailable: 1,
+			NodeUse: work.NodeUse{Withheld: 2, LostOutdated: 1}}},
+		"lost nodes": {"a:oN b:UN c:u", nil, work.SubsetUse{Desired: 3, Total: 3, Ready: 2, Available: 2, Updated: 2,
+			UpdatedReady: 1, UpdatedAvailable: 1, NodeUse: work.NodeUse{LostUnavailable: 1, LostOutdated: 1}}},
+	} {
+		_, status := newWorld(t, tt.world, tt.change...).plan()
+		live, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&v1beta1.DaemonSet{Status: status})
+		if err != nil {
+			t.Fatal(err)
+		}
+		use, err := Reporting().Use(&unstructured.Unstructured{Object: live})
+		if err != nil || len(use) != 1 || use[0] != tt.want {
+			t.Errorf("%s: %+v, %v; want %+v", name, use, err, tt.want)
+		}
+	}
+}
+
+// TestObservedOrders: an order counts once the controller has seen its sequence and the generation.
+func TestObservedOrders(t *testing.T) {
+	for name, tt := range map[string]struct {
+		generation, sequence int64
+		want                 bool
+	}{
+		"both": {2, 5, true}, "a later one": {2, 6, true}, "another budget": {2, 4, false}, "another spec": {1, 5, false},
+	} {
+		set := newSet()
+		set.Generation, set.Annotations = 2, map[string]string{topology.AnnotationSequence: "5"}
+		set.Status.ObservedGeneration, set.Status.ObservedSequence = tt.generation, tt.sequence
+		live, err := runtime.DefaultUnstructuredConverter.ToUnstructured(set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Reporting().Observed(&unstructured.Unstructured{Object: live}); got != tt.want {
+			t.Errorf("%s: %t", name, got)
+		}
 	}
 }
 

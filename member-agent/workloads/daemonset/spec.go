@@ -27,34 +27,14 @@ func hooksOf(set *v1beta1.DaemonSet) *v1beta1.Lifecycle {
 	return &v1beta1.Lifecycle{PreDelete: set.Spec.Lifecycle.PreDelete}
 }
 
-// strategy translates the spec for package budget, but for the partition, which rounds down.
-func strategy(set *v1beta1.DaemonSet) budget.Strategy {
-	rolling := rollingOf(set)
-	out := budget.Strategy{
-		Defaults:       budget.Defaults{MaxUnavailable: new(intstr.FromInt32(1))},
-		MaxUnavailable: rolling.MaxUnavailable, MaxSurge: rolling.MaxSurge,
-	}
-	if surge := rolling.MaxSurge; rolling.MaxUnavailable == nil && surge != nil && surge.String() != "0" &&
-		surge.String() != "0%" {
-		out.MaxUnavailable = new(intstr.FromInt32(0))
-	}
-	return out
-}
-
 // limits returns what one decision may do for so many nodes that should run the pod. The amounts that a hub grants hold
 // in place of the spec's. The error names the field.
 func (f *Facts) limits(desired int32) (pernode.Limits, error) {
 	spec, rolling := &f.Set.Spec, rollingOf(f.Set)
-	limits, err := budget.Resolve(strategy(f.Set), desired)
+	limits, err := budget.PerNode{Partition: rolling.Partition, MaxUnavailable: rolling.MaxUnavailable,
+		MaxSurge: rolling.MaxSurge}.Resolve(desired)
 	if err != nil {
 		return pernode.Limits{}, fmt.Errorf("updateStrategy.rollingUpdate.%w", err)
-	}
-	if rolling.Partition != nil {
-		kept, err := budget.Scaled(*rolling.Partition, desired, budget.Down)
-		if err != nil {
-			return pernode.Limits{}, fmt.Errorf("updateStrategy.rollingUpdate.partition %w", err)
-		}
-		limits.Partition = min(kept, desired)
 	}
 	burst := ptr.Deref(spec.BurstReplicas, intstr.FromInt32(defaultBurst))
 	most, err := budget.Scaled(burst, desired, budget.Down)

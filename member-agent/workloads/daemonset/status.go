@@ -6,8 +6,10 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/pernode"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
@@ -37,6 +39,7 @@ func (s *scope) status() v1beta1.DaemonSetStatus {
 		out.UpdatedNumberScheduled, out.NumberMisscheduled = int32(c.Updated), int32(c.Misscheduled)
 		out.NumberReady, out.NumberAvailable = int32(c.Ready), int32(c.Available)
 		out.NumberUnavailable = int32(c.Desired - c.Available)
+		out.NodeCounts = s.nodeCounts()
 	}
 	out.UpdateRevision, out.CurrentRevision = s.facts.Update.Hash, s.facts.Current.Hash
 	if c := s.plan.Counts; s.facts.Nodes != nil && c.UpdatedAvailable == c.Desired {
@@ -45,6 +48,16 @@ func (s *scope) status() v1beta1.DaemonSetStatus {
 	out.CollisionCount = s.facts.Collisions
 	out.Conditions = s.conditions(out)
 	return out
+}
+
+// nodeCounts returns the counts that the published counters lack.
+func (s *scope) nodeCounts() *v1beta1.DaemonSetNodeCounts {
+	c := s.plan.Counts
+	return &v1beta1.DaemonSetNodeCounts{
+		UpdatedAvailable: int32(c.UpdatedAvailable), Surging: int32(c.Surging),
+		Withheld: int32(s.plan.Held[pernode.NotCreatable]), NotUpdatable: int32(c.Desired - c.Updatable),
+		LostUnavailable: int32(c.LostUnavailable), LostOutdated: int32(c.LostOutdated),
+	}
 }
 
 // conditions returns the conditions that go with the counters of status.
@@ -132,4 +145,21 @@ func (s *scope) misfits() string {
 	return fmt.Sprintf("no node fits the template, so no pod is to run: of %d nodes, nodeName, nodeSelector or node "+
 		"affinity exclude %d, and %d have taints that are not tolerated", len(s.facts.Nodes), n[pernode.Unmatched],
 		n[pernode.Evicting]+n[pernode.Tainted])
+}
+
+// Reporting is what reports to a hub ask about DaemonSets. An order is observed by its sequence, because a budget alone
+// does not change the generation.
+func Reporting() workload.Reporting {
+	return workload.Reporting{
+		Use: func(live *unstructured.Unstructured) ([]work.SubsetUse, error) {
+			set, err := workload.Decode(live, &v1beta1.DaemonSet{})
+			if err != nil {
+				return nil, err
+			}
+			return []work.SubsetUse{work.DaemonSetUse(&set.Status)}, nil
+		},
+		Observed: func(live *unstructured.Unstructured) bool {
+			return workload.Observed(live) && workload.ObservedSequence(live)
+		},
+	}
 }

@@ -22,6 +22,8 @@ func short(kind string) string {
 		return "bcj"
 	case "CloneSet":
 		return "clone"
+	case "DaemonSet":
+		return "ads" // ds is that of apps too
 	case "StatefulSet":
 		return "asts" // sts is that of apps too
 	case "UnitedDeployment":

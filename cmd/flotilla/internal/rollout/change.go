@@ -24,6 +24,8 @@ func pause(object client.Object, paused bool) error {
 	case *apps.CloneSet:
 		pauseCloneSet(&o.Spec, paused)
 		return nil
+	case *apps.DaemonSet:
+		return pauseDaemonSet(o, paused)
 	case *apps.StatefulSet:
 		return pauseStatefulSet(fmt.Sprintf("StatefulSet %s/%s", o.Namespace, o.Name), &o.Spec, paused)
 	case *apps.UnitedDeployment:
@@ -54,6 +56,23 @@ func pauseCloneSet(spec *apps.CloneSetSpec, paused bool) {
 	spec.UpdateStrategy.RollingUpdate.Paused = paused
 }
 
+func pauseDaemonSet(set *apps.DaemonSet, paused bool) error {
+	update := &set.Spec.UpdateStrategy
+	switch {
+	case update.Type == appsv1.OnDeleteDaemonSetStrategyType && paused:
+		return fmt.Errorf("DaemonSet %s/%s has updateStrategy.type OnDelete: there is no update to pause", set.Namespace,
+			set.Name)
+	case update.RollingUpdate != nil:
+		update.RollingUpdate.Paused = nil
+	case paused:
+		update.RollingUpdate = &apps.RollingUpdateDaemonSet{}
+	}
+	if paused {
+		update.RollingUpdate.Paused = &paused
+	}
+	return nil
+}
+
 // pauseStatefulSet pauses or resumes the update of a StatefulSet, or of those of a UnitedDeployment. sentence names the
 // object.
 func pauseStatefulSet(sentence string, spec *apps.StatefulSetSpec, paused bool) error {
@@ -75,6 +94,10 @@ func promote(object client.Object) error {
 	case *apps.BroadcastJob:
 		promoteJob(o)
 	case *apps.CloneSet:
+		if rolling := o.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.Partition != nil {
+			rolling.Partition = new(intstr.FromInt32(0))
+		}
+	case *apps.DaemonSet:
 		if rolling := o.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.Partition != nil {
 			rolling.Partition = new(intstr.FromInt32(0))
 		}
@@ -113,6 +136,8 @@ func undecodable(object client.Object) error {
 		return o.Spec.Template.Err(path)
 	case *apps.CloneSet:
 		return o.Spec.Template.Err(path)
+	case *apps.DaemonSet:
+		return o.Spec.Template.Err(path)
 	case *apps.StatefulSet:
 		return o.Spec.Template.Err(path)
 	case *apps.UnitedDeployment:
@@ -125,6 +150,8 @@ func undecodable(object client.Object) error {
 func podTemplate(object client.Object) *corev1.PodTemplateSpec {
 	switch o := object.(type) {
 	case *apps.CloneSet:
+		return &o.Spec.Template.PodTemplateSpec
+	case *apps.DaemonSet:
 		return &o.Spec.Template.PodTemplateSpec
 	case *apps.StatefulSet:
 		return &o.Spec.Template.PodTemplateSpec

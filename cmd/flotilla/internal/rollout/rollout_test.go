@@ -24,11 +24,12 @@ import (
 )
 
 const (
-	web   = `{metadata: {name: web, namespace: shop}, spec: {template: {spec: {containers: [{name: main, image: "web:1"}]}}}}`
-	held  = `{metadata: {name: web, namespace: shop}, spec: {updateStrategy: {rollingUpdate: {partition: 3, paused: true}}}}`
-	cart  = `{metadata: {name: web, namespace: shop}, spec: {updateStrategy: {manualUpdate: {partitions: {a: 1}}}, template: {cloneSetTemplate: {}}}}`
-	deal  = `{metadata: {name: web, namespace: shop}, spec: {template: {deploymentTemplate: {}}}}`
-	state = `{metadata: {name: web, namespace: shop}, spec: {template: {statefulSetTemplate: {}}}}`
+	web    = `{metadata: {name: web, namespace: shop}, spec: {template: {spec: {containers: [{name: main, image: "web:1"}]}}}}`
+	held   = `{metadata: {name: web, namespace: shop}, spec: {updateStrategy: {rollingUpdate: {partition: 3, paused: true}}}}`
+	cart   = `{metadata: {name: web, namespace: shop}, spec: {updateStrategy: {manualUpdate: {partitions: {a: 1}}}, template: {cloneSetTemplate: {}}}}`
+	deal   = `{metadata: {name: web, namespace: shop}, spec: {template: {deploymentTemplate: {}}}}`
+	byHand = `{metadata: {name: web, namespace: shop}, spec: {updateStrategy: {type: OnDelete}}}`
+	state  = `{metadata: {name: web, namespace: shop}, spec: {template: {statefulSetTemplate: {}}}}`
 )
 
 func parse(t *testing.T, kind, text string) client.Object {
@@ -37,6 +38,8 @@ func parse(t *testing.T, kind, text string) client.Object {
 	switch kind {
 	case "UnitedDeployment":
 		object = &apps.UnitedDeployment{}
+	case "DaemonSet":
+		object = &apps.DaemonSet{}
 	case "StatefulSet":
 		object = &apps.StatefulSet{}
 	}
@@ -58,6 +61,12 @@ func TestChanges(t *testing.T) {
 	}{
 		{"pause", "CloneSet", web, pauses, "paused: true", false},
 		{"pause a StatefulSet", "StatefulSet", web, pauses, "paused: true", false},
+		{"pause a DaemonSet", "DaemonSet", web, pauses, "paused: true", false},
+		{"promote a DaemonSet", "DaemonSet", held, promote, "partition: 0", false},
+		{"resume a DaemonSet", "DaemonSet", held, resumes, "partition: 3", false},
+		{"restart a DaemonSet", "DaemonSet", web, func(o client.Object) error { return restart(o, time.Unix(0, 0)) },
+			`restartedAt: "1970-01-01T00:00:00Z"`, false},
+		{"a DaemonSet that is updated by hand", "DaemonSet", byHand, pauses, "updateStrategy.type OnDelete", true},
 		{"promote a StatefulSet", "StatefulSet", held, promote, "partition: 0", false},
 		{"resume", "CloneSet", held, resumes, "partition: 3", false},
 		{"promote", "CloneSet", held, promote, "partition: 0", false},

@@ -70,6 +70,13 @@ func statusOf(object client.Object) Status {
 		for _, c := range o.Status.Conditions {
 			found[string(c.Type)] = condition{c.Status, c.Reason, c.Message}
 		}
+	case *apps.DaemonSet:
+		s.Kind, observed = apps.DaemonSetKind.Kind, o.Status.ObservedGeneration
+		s.Replicas, s.Updated = o.Status.CurrentNumberScheduled, o.Status.UpdatedNumberScheduled
+		s.Ready = o.Status.NumberReady
+		for _, c := range o.Status.Conditions {
+			found[string(c.Type)] = condition{c.Status, c.Reason, c.Message}
+		}
 	case *apps.StatefulSet:
 		s.Kind, observed = apps.StatefulSetKind.Kind, o.Status.ObservedGeneration
 		s.Replicas, s.Updated, s.Ready = o.Status.Replicas, o.Status.UpdatedReplicas, o.Status.ReadyReplicas

@@ -59,6 +59,8 @@ func kinds(hub bool) []wanted {
 	const kruise, flotilla = "apps.kruise.io", "topology.flotilla.dev"
 	all := []wanted{
 		kind(kruise, "v1beta1", "CloneSet", everywhere),
+		kind(kruise, "v1beta1", "DaemonSet", everywhere),
+		kind(kruise, "v1beta1", "StatefulSet", everywhere),
 		kind(kruise, "v1beta1", "UnitedDeployment", everywhere),
 		kind(kruise, "v1beta1", "WorkloadSpread", everywhere),
 	}
