@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,9 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/audit"
 	"github.com/flotilla-dev/flotilla/member-agent/ownership"
 )
 
@@ -247,7 +250,8 @@ func (b *bed) testCase2(t *testing.T) {
 	b.create(t, b.hub, w)
 	b.uses(t, w, 1, use("", 2))
 	before := b.podUIDs(t, name)
-	patch := `{"metadata": {"labels": {"theirs": "stays"}}, "spec": {"minReadySeconds": 1, "template": {"spec": {"hostPID": true, "initContainers": [{"name": "evil", "image": "evil:1"}]}}}}`
+	patch := `{"metadata": {"labels": {"theirs": "stays"}}, "spec": {"minReadySeconds": 1, "template": {"spec": {
+		"hostPID": true, "initContainers": [{"name": "evil", "image": "evil:1"}]}}}}`
 	live := objectOf(t, set)
 	if err := b.member.Patch(t.Context(), live, client.RawPatch(types.MergePatchType, []byte(patch)),
 		client.FieldOwner("someone")); err != nil {
@@ -309,28 +313,23 @@ func (b *bed) podUIDs(t *testing.T, app string) []types.UID {
 // testCase2Admission has an admission of the member that changes objects on each write, and one that refuses
 // corrections.
 func (b *bed) testCase2Admission(t *testing.T) {
-	b.admit(t, &admissionv1.MutatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: "stamp"},
-		Spec: admissionv1.MutatingAdmissionPolicySpec{
-			MatchConstraints: rules("apps.kruise.io", "clonesets"), FailurePolicy: new(admissionv1.Fail),
-			MatchConditions:    []admissionv1.MatchCondition{{Name: "stamped", Expression: `object.metadata.name == "stamped"`}},
-			ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
-			Mutations: []admissionv1.Mutation{{PatchType: admissionv1.PatchTypeJSONPatch, JSONPatch: &admissionv1.JSONPatch{Expression: `[
-				JSONPatch{op: "add", path: "/spec/template/metadata/annotations", value: {"stamp": string(object.metadata.?generation.orValue(0))}},
-				JSONPatch{op: "replace", path: "/spec/template/spec/containers/0/image", value: "mirror.example/nginx:1.27"}]`}}},
-		},
-	}, &admissionv1.MutatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "stamp"}, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: "stamp"},
-	})
+	b.stamp(t, "apps.kruise.io", "clonesets", `[
+		JSONPatch{op: "add", path: "/spec/template/metadata/annotations",
+			value: {"stamp": string(object.metadata.?generation.orValue(0))}},
+		JSONPatch{op: "replace", path: "/spec/template/spec/containers/0/image", value: "mirror.example/nginx:1.27"}]`)
+	b.stamp(t, "", "configmaps", `[JSONPatch{op: "add", path: "/data/stamp", value: "theirs"}]`)
 	probe := workloadOf("apps.kruise.io/v1beta1", "CloneSet", "stamped", 1, podSpec(false))
-	eventually(t, "the policy is in force", func(ctx context.Context) string {
-		u := objectOf(t, probe)
-		if err := b.member.Create(ctx, u, client.DryRunAll); err != nil {
-			return err.Error()
-		}
-		annotations, _, _ := unstructured.NestedStringMap(u.Object, "spec", "template", "metadata", "annotations")
-		return missing(len(annotations) == 1, annotations)
-	})
+	stamps := [][]string{{"spec", "template", "metadata", "annotations", "stamp"}, {"data", "stamp"}}
+	for i, object := range []tree{probe, configMap("stamped-config", "1")} {
+		eventually(t, "the policy is in force", func(ctx context.Context) string {
+			u := objectOf(t, object)
+			if err := b.member.Create(ctx, u, client.DryRunAll); err != nil {
+				return err.Error()
+			}
+			_, found, _ := unstructured.NestedString(u.Object, stamps[i]...)
+			return missing(found, u.Object)
+		})
+	}
 	w := order(t, 1, probe)
 	b.create(t, b.hub, w)
 	got := b.condition(t, w, work.ReasonApplied)
@@ -342,6 +341,14 @@ func (b *bed) testCase2Admission(t *testing.T) {
 		}
 	}
 	b.uses(t, w, 1, use("", 1))
+	settings := order(t, 1, configMap("stamped-config", "1"))
+	b.create(t, b.hub, settings)
+	b.condition(t, settings, work.ReasonApplied)
+	labels := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"theirs":"1"}}}`))
+	if err := b.member.Patch(t.Context(), objectOf(t, configMap("stamped-config", "1")), labels,
+		client.FieldOwner("someone")); err != nil {
+		t.Fatal(err)
+	}
 
 	b.admit(t, &admissionv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "keep"},
@@ -379,11 +386,45 @@ func (b *bed) testCase2Admission(t *testing.T) {
 			t.Errorf("message %q does not name %s", message, part)
 		}
 	}
-	if err := b.member.Delete(t.Context(), &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "keep"}}); err != nil {
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "keep"}}
+	if err := b.member.Delete(t.Context(), binding); err != nil {
 		t.Fatal(err)
 	}
 	b.condition(t, kept, work.ReasonApplied)
 	b.same(t, configMap("kept", "ordered"))
+
+	writes, err := audit.ReadFile(b.fleet.Member(cluster).AuditLog(), audit.Writes(), audit.ByPrograms("flotilla-agent"),
+		func(e *audit.Event) bool {
+			return (e.Name == "stamped" || e.Name == "stamped-config") && e.Subresource == ""
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range writes {
+		if e.Verb != "create" {
+			t.Errorf("the agent wrote %s again (%s), which was accepted", e.Resource, e.Verb)
+		}
+	}
+}
+
+// stamp adds a policy to the member's admission that changes the objects "stamped" and "stamped-config" of a resource
+// on each write.
+func (b *bed) stamp(t *testing.T, group, resource, expression string) {
+	t.Helper()
+	name := "stamp-" + resource
+	mutation := admissionv1.Mutation{PatchType: admissionv1.PatchTypeJSONPatch,
+		JSONPatch: &admissionv1.JSONPatch{Expression: expression}}
+	b.admit(t, &admissionv1.MutatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.MutatingAdmissionPolicySpec{
+			MatchConstraints: rules(group, resource), FailurePolicy: new(admissionv1.Fail),
+			MatchConditions: []admissionv1.MatchCondition{{Name: "stamped",
+				Expression: `object.metadata.name in ["stamped", "stamped-config"]`}},
+			ReinvocationPolicy: admissionv1.NeverReinvocationPolicy, Mutations: []admissionv1.Mutation{mutation},
+		},
+	}, &admissionv1.MutatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name},
+	})
 }
 
 func (b *bed) admit(t *testing.T, objects ...client.Object) {
@@ -394,10 +435,13 @@ func (b *bed) admit(t *testing.T, objects ...client.Object) {
 }
 
 func rules(group, resource string) *admissionv1.MatchResources {
-	return &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+	rule := admissionv1.RuleWithOperations{
 		Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
 		Rule:       admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resource}},
-	}}}}
+	}
+	return &admissionv1.MatchResources{
+		ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: rule}},
+	}
 }
 
 // testCase5 orders objects with lists in which a key stands twice.
@@ -433,9 +477,11 @@ func (b *bed) testCase5(t *testing.T) {
 	b.same(t, dns)
 }
 
-// testCase15 scales the hub's object in the member again and again.
+// testCase15 scales the hub's object in the member again and again. The agent names the writer, counts the corrections,
+// and pauses before the fourth one.
 func (b *bed) testCase15(t *testing.T) {
 	const name = "contested"
+	before := corrections(t, "Deployment")
 	w := order(t, 1, deployment(name, 1))
 	b.create(t, b.hub, w)
 	b.condition(t, w, work.ReasonApplied)
@@ -473,6 +519,47 @@ func (b *bed) testCase15(t *testing.T) {
 		}
 		return fmt.Sprintf("%d others", len(events.Items))
 	})
+	scale(9)
+	b.same(t, deployment(name, 1))
+	eventually(t, "the fourth correction comes after a pause", func(context.Context) string {
+		patches, err := audit.ReadFile(b.fleet.Member(cluster).AuditLog(), audit.Writes(),
+			audit.ByPrograms("flotilla-agent"), func(e *audit.Event) bool {
+				return e.Resource == "deployments" && e.Name == name && e.Verb == "patch"
+			})
+		if err != nil {
+			return err.Error()
+		}
+		if len(patches) != 4 {
+			return fmt.Sprintf("%d patches", len(patches))
+		}
+		if pause := patches[3].Received.Sub(patches[2].Answered); pause < 5*time.Second {
+			t.Errorf("the fourth correction comes %s after the third one", pause)
+		}
+		return ""
+	})
+	if n := corrections(t, "Deployment") - before; n < 4 {
+		t.Errorf("the metric counts %g corrections", n)
+	}
+}
+
+// corrections returns the value of the agent's metric for a kind.
+func corrections(t *testing.T, kind string) float64 {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != "flotilla_corrections_total" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			if metric.GetLabel()[0].GetValue() == kind {
+				return metric.GetCounter().GetValue()
+			}
+		}
+	}
+	return 0
 }
 
 // testStale writes orders from objects that were seen before another writer changed them, with the member's API server.

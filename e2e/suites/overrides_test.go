@@ -3,6 +3,8 @@
 package suites_test
 
 import (
+	"strings"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,7 +74,9 @@ var _ = Describe("Overrides", func() {
 		ns := bare(ctx, "patch")
 		everywhere := policy(ns, "everywhere", "CloneSet")
 		api := harness.CloneSet(ns, "api")
-		h.Hub.Apply(ctx, everywhere, cloneSet(ns, "api", 3, "api:1", ""))
+		twice := strings.Replace(cloneSet(ns, "api", 3, "api:1", ""), `image: "api:1"`,
+			`image: "api:1", env: [{name: PLACE, value: near}, {name: PLACE, value: nearer}]`, 1)
+		h.Hub.Apply(ctx, everywhere, twice)
 		h.ExpectAtRest(ctx, api, 3)
 		before := h.Pods.Mark(ctx, ns)
 		h.Hub.Apply(ctx, everywhere+`
@@ -90,7 +94,8 @@ var _ = Describe("Overrides", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(object.GetAnnotations()).NotTo(HaveKey("fits"))
 
-		By("correcting it, with a variable for the one member that lies in the zones c and d alone")
+		By("case 16: correcting it, with a variable, which is listed twice, for the one member that lies in the zones c " +
+			"and d alone: the entry that counts has the value")
 		h.Hub.Apply(ctx, everywhere+`
   overrides:
   - {annotations: {fits: "yes"}}
@@ -109,9 +114,9 @@ var _ = Describe("Overrides", func() {
 			return h.Members[member].MustKubectl(ctx, "-n", ns, "get", "clone/api", "-o",
 				`jsonpath={.spec.template.spec.containers[0].env[?(@.name=="PLACE")].value}`)
 		}
-		Eventually(ctx, func() string { return place("south") }).WithTimeout(harness.Patience).Should(Equal("far"))
+		Eventually(ctx, func() string { return place("south") }).WithTimeout(harness.Patience).Should(Equal("near far"))
 		h.ExpectAtRest(ctx, api, 3)
-		Expect(place("east")+place("west")).To(BeEmpty(), "zones a and b, b and c")
+		Expect([]string{place("east"), place("west")}).To(HaveEach("near nearer"), "zones a and b, b and c")
 	})
 })
 

@@ -91,7 +91,7 @@ var _ = Describe("The command line", func() {
 		recorded := h.Flotilla(ctx, "snapshot", "-n", ns)
 		Expect(recorded.Code).To(Equal(0), recorded.Talk)
 		Expect(os.WriteFile(fleet, []byte(recorded.Out), 0o600)).To(Succeed())
-		var plan, again struct{ Workloads []answers.Planned }
+		var plan, again, ofFolder struct{ Workloads []answers.Planned }
 		h.Flotilla(ctx, "plan", "-f", wider, "-n", ns, "-o", "json").Into(&plan)
 		h.FlotillaAlone(ctx, "plan", "-f", wider, "--members", fleet, "-o", "json").Into(&again)
 		Expect(again).To(Equal(plan))
@@ -101,6 +101,28 @@ var _ = Describe("The command line", func() {
 			want[cell.Cluster] += int(cell.Replicas)
 		}
 		Expect(plan.Workloads[0].Placed).To(BeEquivalentTo(12))
+
+		By("case 16: of a folder, files of other tools are left out with a note, and each mistake is named")
+		mixed := GinkgoT().TempDir()
+		write := func(name, text string) {
+			Expect(os.WriteFile(filepath.Join(mixed, name), []byte(text), 0o600)).To(Succeed())
+		}
+		write("api.yaml", manifest)
+		write("kustomization.yaml", "resources: [api.yaml]\n")
+		write("Chart.yaml", "apiVersion: v2\nname: api\nversion: 1.0.0\n")
+		write("values.yaml", "replicas: 3\n")
+		left := h.Flotilla(ctx, "plan", "-f", mixed, "-n", ns, "-o", "json")
+		left.Into(&ofFolder)
+		Expect(ofFolder).To(Equal(plan))
+		Expect(left.Talk).To(And(ContainSubstring("kubectl kustomize "+mixed+" | flotilla plan -f -"),
+			ContainSubstring("helm template "+mixed+" | flotilla plan -f -"), ContainSubstring("values.yaml, line 1: left out")))
+		write("b.yaml", strings.Replace(manifest, "replicas:", "replica:", 1))
+		write("c.yaml", strings.Replace(manifest, "replicas: 12", "replicas: -1", 1))
+		mistaken := h.Flotilla(ctx, "plan", "-f", mixed, "-n", ns)
+		Expect(mistaken.Code).To(Equal(1))
+		Expect(mistaken.Out).To(ContainSubstring("CloneSet " + ns + "/api: 12 replicas, 12 placed"))
+		Expect(mistaken.Talk).To(And(MatchRegexp(`b\.yaml, line \d+: CloneSet .*"spec\.replica"`),
+			MatchRegexp(`c\.yaml, line \d+: CloneSet .*spec\.replicas.*-1`)))
 
 		By("applying it")
 		h.Hub.Apply(ctx, manifest)

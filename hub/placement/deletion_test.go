@@ -1,16 +1,27 @@
 package placement
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/capacity"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/policy"
 	"github.com/flotilla-dev/flotilla/hub/wire"
@@ -135,5 +146,46 @@ func TestCase14NothingIsPlacedInATerminatingNamespace(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestCase14ARefusedPlacementIsNoError creates a placement while the cache does not show yet that its namespace is
+// being deleted.
+func TestCase14ARefusedPlacementIsNoError(t *testing.T) {
+	refusal := func(cause metav1.CauseType) error {
+		err := apierrors.NewForbidden(schema.GroupResource{Resource: "workloadplacements"}, "web", errors.New("no"))
+		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: cause}}
+		return err
+	}
+	east := &topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}
+	east.Spec.Accepted, east.Status.Zones = true, []topology.Zone{{Name: "a"}}
+	for _, c := range []string{topology.MemberAccepted, topology.MemberReady} {
+		meta.SetStatusCondition(&east.Status.Conditions, metav1.Condition{Type: c, Status: metav1.ConditionTrue, Reason: c})
+	}
+	for cause, ends := range map[metav1.CauseType]bool{
+		corev1.NamespaceTerminatingCause: true, metav1.CauseTypeForbidden: false,
+	} {
+		t.Run(string(cause), func(t *testing.T) {
+			c := hubWith(t, interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+					return refusal(cause)
+				},
+			}, cloneSet(), east, &topology.FederationPolicy{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "all"},
+				Spec:       topology.FederationPolicySpec{Workloads: []topology.WorkloadSelector{{Kind: "CloneSet"}}},
+			})
+			outcomes := NewOutcomes()
+			clock := clocktesting.NewFakePassiveClock(time.Unix(100, 0))
+			r := NewReconciler(c, c, events.NewFakeRecorder(1), clock, nil, "hub", outcomes, nil, capacity.NewReservations(),
+				kinds.Workloads())
+			key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}
+			_, err := r.Reconcile(t.Context(), key)
+			if (err == nil) != ends {
+				t.Fatalf("error %v", err)
+			}
+			if o, told := outcomes.Get(key); told != ends || ends && o.Reason != conditions.ReasonNamespaceTerminating {
+				t.Errorf("outcome %+v", o)
+			}
+		})
 	}
 }

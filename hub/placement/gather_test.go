@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,30 +32,37 @@ func (i indexer) IndexField(_ context.Context, o client.Object, field string, ex
 	return nil
 }
 
-// TestOrdersAreReadBeforeMembers holds the order of reading: what a silent member holds is reclaimed when its lower
-// order stood while it was silent. Members that are read first may have come back before that order was written.
-func TestOrdersAreReadBeforeMembers(t *testing.T) {
+// hubWith returns a client of a hub with these objects in the federated namespace "ns".
+func hubWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) client.Client {
+	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, apps.AddToScheme, topology.AddToScheme,
-		work.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, apps.AddToScheme,
+		topology.AddToScheme, work.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
-	var read []string
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(cloneSet(),
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithObjects(
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns",
 			Labels: map[string]string{topology.LabelFederated: "true"}}},
-	).WithInterceptorFuncs(interceptor.Funcs{
+	).WithInterceptorFuncs(funcs)
+	if err := store.Index(t.Context(), indexer{builder}); err != nil {
+		t.Fatal(err)
+	}
+	return builder.Build()
+}
+
+// TestOrdersAreReadBeforeMembers holds the order of reading: what a silent member holds is reclaimed when its lower
+// order stood while it was silent. Members that are read first may have come back before that order was written.
+func TestOrdersAreReadBeforeMembers(t *testing.T) {
+	var read []string
+	c := hubWith(t, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			read = append(read, fmt.Sprintf("%T", list))
 			return c.List(ctx, list, opts...)
 		},
-	})
-	if err := store.Index(t.Context(), indexer{builder}); err != nil {
-		t.Fatal(err)
-	}
-	g := &Gatherer{reader: builder.Build(), rules: kinds.Workloads(), hubID: "hub",
+	}, cloneSet())
+	g := &Gatherer{reader: c, rules: kinds.Workloads(), hubID: "hub",
 		clock: clocktesting.NewFakePassiveClock(time.Unix(100, 0))}
 	if _, err := g.Gather(t.Context(), wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns",
 		Name: "web"}); err != nil {

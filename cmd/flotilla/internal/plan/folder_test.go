@@ -38,13 +38,15 @@ func TestCase16FilesOfOtherToolsInAFolderAreLeftOut(t *testing.T) {
 		{"kustomization", map[string]string{
 			"kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [web.yaml]\n",
 		}, []string{"DIR/kustomization.yaml, line 1: left out", "kubectl kustomize DIR | flotilla plan -f -"}},
-		{"kustomization without kind", map[string]string{"kustomization.yml": "resources: [web.yaml]\n"},
-			[]string{"kubectl kustomize DIR |"}},
-		{"kustomization without extension", map[string]string{"Kustomization": "resources: [web.yaml]\n"},
-			[]string{"kubectl kustomize DIR |"}},
-		{"component", map[string]string{
-			"kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\n",
-		}, []string{"kubectl kustomize DIR |"}},
+		{"kustomization without kind", map[string]string{
+			"kustomization.yml": "resources: [web.yaml]\npatches: [{path: more.yaml}]\n", "more.yaml": patch,
+		}, []string{"DIR/more.yaml: left out", "kubectl kustomize DIR |"}},
+		{"kustomization without extension", map[string]string{
+			"Kustomization": "resources: [web.yaml]\npatches: [{path: more.yaml}]\n", "more.yaml": patch,
+		}, []string{"DIR/more.yaml: left out", "kubectl kustomize DIR |"}},
+		{"component with a name", map[string]string{
+			"kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nmetadata: {name: x}\n",
+		}, []string{"DIR/kustomization.yaml, line 1: left out: this is a kustomization", "kubectl kustomize DIR |"}},
 		{"patches of a kustomization", map[string]string{
 			"kustomization.yaml": "resources: [web.yaml]\npatches: [{path: more.yaml}]\npatchesJson6902: [{path: steps.json}]\n",
 			"more.yaml":          patch,
@@ -58,7 +60,8 @@ func TestCase16FilesOfOtherToolsInAFolderAreLeftOut(t *testing.T) {
 		{"chart", map[string]string{"Chart.yaml": chart, "values.yaml": "replicas: 3\nimage: {tag: x}\n",
 			"values-prod.yml":   "replicas: 9\n",
 			"requirements.yaml": "dependencies: []\n", "values.schema.json": `{"type": "object"}`, "Chart.lock": "digest: x\n"},
-			[]string{"DIR/Chart.yaml, line 1: left out", "DIR/values.yaml, line 1: left out", "DIR/values-prod.yml, line 1",
+			[]string{"DIR/Chart.yaml, line 1: left out: this describes a Helm chart",
+				"DIR/values.yaml, line 1: left out: the object has no apiVersion or no kind", "DIR/values-prod.yml, line 1",
 				"DIR/requirements.yaml, line 1",
 				"DIR/values.schema.json, line 1", "helm template DIR | flotilla plan -f -"}},
 		{"kustomization beside a chart", map[string]string{"Chart.yaml": chart, "values.yaml": "a: b\n",
@@ -70,9 +73,10 @@ func TestCase16FilesOfOtherToolsInAFolderAreLeftOut(t *testing.T) {
 		{"template in valid YAML", map[string]string{"t.yaml": strings.ReplaceAll(cloneSet("x", 1, ""), "name: x,",
 			`name: "{{ .Release.Name }}",`)},
 			[]string{`DIR/t.yaml, line 1: left out: this is a template, "{{ .Release.Name }}" is not filled in`}},
-		{"value of a template", map[string]string{"t.yaml": strings.ReplaceAll(cloneSet("x", 1, ""), "replicas: 1",
-			`replicas: "{{ .Values.replicas }}"`)},
-			[]string{"DIR/t.yaml, line 5: left out"}},
+		{"value of a template, beside a mistake", map[string]string{
+			"t.yaml": strings.ReplaceAll(cloneSet("x", 1, "  minReadySeconds: soon\n"), "replicas: 1",
+				`replicas: "{{ .Values.replicas }}"`),
+		}, []string{"DIR/t.yaml, line 5: left out"}},
 		{"settings of other programs", map[string]string{
 			"docker-compose.yaml": "version: '3'\nservices: {web: {image: web}}\n", "ci.yml": "name: ci\non: [push]\njobs: {}\n",
 			"skaffold.yaml": "apiVersion: skaffold/v4beta6\nkind: Config\nmetadata: {}\n", "mkdocs.yml": "site_name: x\n",
@@ -80,9 +84,10 @@ func TestCase16FilesOfOtherToolsInAFolderAreLeftOut(t *testing.T) {
 			"list.yaml": "- a\n- b\n",
 			"text.yaml": "hello\n", "tsconfig.json": "{ // comment\n}\n", "dev.yaml": "version: v2beta1\nname: x\n",
 			"kubeconfig.yaml": "apiVersion: v1\nkind: Config\nclusters: []\n",
+			"tool.yaml":       "apiVersion: tool.example/v1\nsettings: {}\n",
 		}, []string{"docker-compose.yaml, line 1", "ci.yml, line 1", "skaffold.yaml, line 1", "mkdocs.yml, line 1",
-			"drone.yml, line 1", "package.json, line 1",
-			"list.yaml, line 1", "text.yaml, line 1", "tsconfig.json, line 1", "dev.yaml, line 1", "kubeconfig.yaml, line 1"}},
+			"drone.yml, line 1", "package.json, line 1", "list.yaml, line 1", "text.yaml, line 1", "tsconfig.json, line 1",
+			"dev.yaml, line 1", "kubeconfig.yaml, line 1", "tool.yaml, line 1"}},
 		{"nothing to say", map[string]string{"empty.yaml": "", "comment.yaml": "# a\n---\n# b\n", "mark.yaml": "\ufeff",
 			"README.md": "x: [", "run.sh": "{{"}, nil},
 		{"hidden", map[string]string{".gitlab-ci.yml": "stages: []\n"}, []string{"DIR/.gitlab-ci.yml: left out"}},
@@ -144,7 +149,8 @@ func TestCase16EveryMistakeOfAFolderIsToldAtOnce(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, want := range []string{
-		`a.yaml, line 10: CloneSet shop/a has an unknown field "spec.replica"; correct its name, or remove it (its value is 3)`,
+		`a.yaml, line 10: CloneSet shop/a has an unknown field "spec.replica"; correct its name, or remove it ` +
+			`(its value is 3)`,
 		`a.yaml, line 11: CloneSet shop/a cannot be read: spec.minReadySeconds is "soon", but must be a whole number`,
 		`b.yaml, line 9: CloneSet shop/b cannot be read: spec.template.spec.containers[0].image is 7, but must be a string`,
 		`spec.template.spec.containers[0].env[0].value is 1, but must be a string: write it in quotes`,
@@ -255,20 +261,22 @@ func TestCase16TextsOfEveryForm(t *testing.T) {
 		return string(out)
 	}
 	one, two := cloneSet("api", 3, ""), cloneSet("web", 4, "")
-	const object = `{"apiVersion": "apps.kruise.io/v1beta1",` + "\n\t" + `"kind": "CloneSet", "metadata": {"name": "NAME", "namespace": "shop"}, "spec": {"replicas": 3,
-		"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}}}}`
+	const object = `{"apiVersion": "apps.kruise.io/v1beta1",` + "\n\t" + `"kind": "CloneSet",
+		"metadata": {"name": "NAME", "namespace": "shop"}, "spec": {"replicas": 3, "selector": {"matchLabels": {"a": "b"}},
+		"template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}}}}`
 	json := strings.ReplaceAll(object, "NAME", "api") + "\n" + strings.ReplaceAll(object, "NAME", "web")
 	list := strings.ReplaceAll(strings.TrimSpace(object), "NAME", "web")
 	for name, text := range map[string]string{
-		"a byte order mark":    "\ufeff" + one + "---\n\ufeff" + two,
-		"CRLF":                 strings.ReplaceAll(one+"---\n"+two, "\n", "\r\n"),
-		"UTF-16":               wide(one+"---\n"+two, false),
-		"UTF-16, big end":      wide(one+"---\n"+two, true),
-		"JSON with tabs":       json,
-		"a directive":          "%YAML 1.1\n---\n" + one + "---\n" + two,
-		"an end mark":          one + "...\n" + two,
-		"content on the mark":  one + "--- " + strings.ReplaceAll(list, "\n\t", " ") + "\n",
-		"a list in a list":     `{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "List", "items": [` + strings.ReplaceAll(object, "NAME", "api") + "," + list + "]}]}",
+		"a byte order mark":   "\ufeff" + one + "---\n\ufeff" + two,
+		"CRLF":                strings.ReplaceAll(one+"---\n"+two, "\n", "\r\n"),
+		"UTF-16":              wide(one+"---\n"+two, false),
+		"UTF-16, big end":     wide(one+"---\n"+two, true),
+		"JSON with tabs":      json,
+		"a directive":         "%YAML 1.1\n---\n" + one + "---\n" + two,
+		"an end mark":         one + "...\n" + two,
+		"content on the mark": one + "--- " + strings.ReplaceAll(list, "\n\t", " ") + "\n",
+		"a list in a list": `{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "List", "items": [` +
+			strings.ReplaceAll(object, "NAME", "api") + "," + list + "]}]}",
 		"a comment first":      "# it is\n\n---\n" + one + "--- # next\n" + two,
 		"no newline, two ends": "---\n---\n" + one + "\n---\n---\n" + strings.TrimSpace(two),
 	} {
