@@ -39,6 +39,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/report"
 	"github.com/flotilla-dev/flotilla/member-agent/tracing"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/advancedcronjob"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/broadcastjob"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/daemonset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/statefulset"
@@ -170,6 +172,8 @@ type Kind struct {
 // Kinds is the one list of kinds.
 func Kinds() []Kind {
 	return []Kind{
+		{GVK: apps.AdvancedCronJobKind, Add: advancedcronjob.Add},
+		{GVK: apps.BroadcastJobKind, Add: broadcastjob.Add},
 		{GVK: apps.CloneSetKind, Add: cloneset.Add, Reporting: cloneset.Reporting},
 		{GVK: apps.DaemonSetKind, Add: daemonset.Add, Reporting: daemonset.Reporting},
 		{GVK: apps.StatefulSetKind, Add: statefulset.Add, Reporting: statefulset.Reporting},

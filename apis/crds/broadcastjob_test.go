@@ -88,6 +88,8 @@ func testBroadcastJobRules(t *testing.T, s *server) {
 			says: []string{"check none has 0 of expression, http and pod", "give one of them"}},
 		{name: "a check of two", edit: checks("{name: two, expression: 'true', http: {url: 'http://a/'}}"),
 			says: []string{"check two has 2 of expression, http and pod"}},
+		{name: "a check whose name is no label", edit: checks("{name: is it up, expression: 'true'}"),
+			says: []string{"name is it up is no value of a label", "use letters"}},
 		{name: "two checks of one name", edit: checks("{name: a, expression: 'true'}, {name: a, expression: 'true'}"),
 			says: []string{"Duplicate value"}},
 		{name: "an address with a user", edit: checks("{name: web, http: {url: 'http://me@web/'}}"),

@@ -2,8 +2,6 @@ package crds_test
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +19,7 @@ func definitions(t *testing.T) map[string]*unstructured.Unstructured {
 		t.Fatal(err)
 	}
 	byKind := map[string]*unstructured.Unstructured{}
-	for _, crd := range append(list, pending(t)...) {
+	for _, crd := range list {
 		kind, _, err := unstructured.NestedString(crd.Object, "spec", "names", "kind")
 		if err != nil || crd.GetKind() != "CustomResourceDefinition" {
 			t.Fatalf("%s is a %s, names.kind: %v", crd.GetName(), crd.GetKind(), err)
@@ -29,40 +27,6 @@ func definitions(t *testing.T) map[string]*unstructured.Unstructured {
 		byKind[kind] = crd
 	}
 	return byKind
-}
-
-// pending returns the CustomResourceDefinitions of kinds without a controller, which are neither embedded nor in a
-// chart.
-func pending(t *testing.T) []*unstructured.Unstructured {
-	t.Helper()
-	files, err := filepath.Glob("pending/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no pending definitions: %v", err)
-	}
-	var list []*unstructured.Unstructured
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, parse(t, string(data)))
-	}
-	return list
-}
-
-// TestPendingKindsAreNotInstalled checks that no kind without a controller is installed.
-func TestPendingKindsAreNotInstalled(t *testing.T) {
-	installed, err := crds.All()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, crd := range installed {
-		for _, other := range pending(t) {
-			if crd.GetName() == other.GetName() {
-				t.Errorf("%s is pending and installed", crd.GetName())
-			}
-		}
-	}
 }
 
 func versions(t *testing.T, crd *unstructured.Unstructured) []map[string]any {

@@ -62,8 +62,8 @@ func newCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "flotilla-agent",
 		Short: "Runs workloads in a member cluster, on its own or for a hub",
-		Long: "flotilla-agent runs the workload controllers (CloneSet, DaemonSet, StatefulSet, UnitedDeployment) of one " +
-			"cluster.\n" +
+		Long: "flotilla-agent runs the workload controllers (AdvancedCronJob, BroadcastJob, CloneSet, DaemonSet, " +
+			"StatefulSet, UnitedDeployment) of one cluster.\n" +
 			"With --hub-secret, or with --hub-kubeconfig and --cluster-name, it also carries out a hub's orders and reports " +
 			"back.",
 		Args:          cobra.NoArgs,

@@ -319,8 +319,9 @@ func (c *Cluster) ensureNamespace(ctx context.Context, name string) error {
 // conversionRule lets a program say in our CustomResourceDefinitions where their objects are converted.
 func conversionRule() rbacv1.PolicyRule {
 	ours := rule("apiextensions.k8s.io", "customresourcedefinitions", "patch")
-	ours.ResourceNames = []string{"clonesets.apps.kruise.io", "daemonsets.apps.kruise.io",
-		"statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"}
+	ours.ResourceNames = []string{"advancedcronjobs.apps.kruise.io", "clonesets.apps.kruise.io",
+		"daemonsets.apps.kruise.io", "statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io",
+		"workloadspreads.apps.kruise.io"}
 	return ours
 }
 

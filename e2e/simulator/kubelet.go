@@ -113,6 +113,13 @@ func (k *Kubelet) step(key types.NamespacedName, pod *corev1.Pod, box *sandbox) 
 		k.world.Tell("kubelet: %s is gone", key.Name)
 		_ = k.world.server.delete("Pod", key, client.DeleteOptions{GracePeriodSeconds: new(int64(0))}) // it exists
 	case podstate.Ended(pod):
+	case pod.Spec.ActiveDeadlineSeconds != nil && pod.Status.Phase == corev1.PodRunning:
+		end := pod.CreationTimestamp.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)
+		if now.Before(end) {
+			k.again(key, pod, end)
+			return
+		}
+		k.fail(key, "DeadlineExceeded")
 	default:
 		k.run(key, pod, box)
 	}
@@ -323,10 +330,14 @@ func (k *Kubelet) Hold(key types.NamespacedName) (letGo func()) {
 
 // Evict makes a pod fail for good.
 func (k *Kubelet) Evict(key types.NamespacedName) {
-	k.world.Tell("%s is evicted", key.Name)
+	k.fail(key, "Evicted")
+}
+
+func (k *Kubelet) fail(key types.NamespacedName, reason string) {
+	k.world.Tell("%s fails: %s", key.Name, reason)
 	k.must(k.world.ChangeStatus("Pod", key, func(obj client.Object) {
 		if pod, ok := obj.(*corev1.Pod); ok {
-			pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, "Evicted"
+			pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, reason
 			k.condition(pod, corev1.PodReady, false)
 		}
 	}))

@@ -173,6 +173,7 @@ func mayChangeSpec(have, after client.Object, sub string) error {
 	if before.Spec.NodeName == "" {
 		allowed.NodeName = ""
 	}
+	allowed.ActiveDeadlineSeconds = before.Spec.ActiveDeadlineSeconds
 	if !equality.Semantic.DeepEqual(*allowed, before.Spec) {
 		return apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, pod.Name, nil)
 	}

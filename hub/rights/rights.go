@@ -49,8 +49,9 @@ func Rules() []rbacv1.PolicyRule {
 		rule("", "events", "create patch"),
 		rule("events.k8s.io", "events", "create patch"),
 		// What users ask for is theirs; the hub writes its status, and owns a placement by it.
-		rule(kruise, "clonesets daemonsets statefulsets uniteddeployments workloadspreads", read),
-		rule(kruise, "clonesets/status daemonsets/status statefulsets/status uniteddeployments/status", "patch"),
+		rule(kruise, "advancedcronjobs broadcastjobs clonesets daemonsets statefulsets uniteddeployments workloadspreads", read),
+		rule(kruise, "advancedcronjobs/status broadcastjobs/status clonesets/status daemonsets/status statefulsets/status "+
+			"uniteddeployments/status", "patch"),
 		rule(kruise,
 			"clonesets/finalizers daemonsets/finalizers statefulsets/finalizers uniteddeployments/finalizers", "update"),
 		// What goes with a workload is copied to members.
@@ -63,8 +64,8 @@ func Rules() []rbacv1.PolicyRule {
 		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", read+" create"),
 		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update", templates),
 		rule(crds, "customresourcedefinitions", read+" patch",
-			"clonesets.apps.kruise.io", "daemonsets.apps.kruise.io", "statefulsets.apps.kruise.io",
-			"uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
+			"advancedcronjobs.apps.kruise.io", "clonesets.apps.kruise.io", "daemonsets.apps.kruise.io",
+			"statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
 	}
 }
 

@@ -1,6 +1,8 @@
 package unplaced
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,12 +24,25 @@ func TestObjectsInFederatedNamespacesAreAnswered(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for _, k := range unplaced() {
+		t.Run(k.Kind, func(t *testing.T) { testAnswer(t, scheme, k) })
+	}
+}
+
+func testAnswer(t *testing.T, scheme *runtime.Scheme, k kind) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop",
 		Labels: map[string]string{topology.LabelFederated: "true"}}}
-	set := &apps.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "log", Generation: 3}}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(set).WithObjects(namespace, set).Build()
-	r := &reconciler{client: c, clock: clocktesting.NewFakeClock(time.Unix(1000, 0))}
-	pass := func() map[string]apps.DaemonSetCondition {
+	object := k.object()
+	object.SetNamespace("shop")
+	object.SetName("log")
+	object.SetGeneration(3)
+	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(object).WithObjects(namespace, object).Build()
+	r := &reconciler{kind: k, client: c, clock: clocktesting.NewFakeClock(time.Unix(1000, 0))}
+	type status struct {
+		ObservedGeneration int64
+		Conditions         []metav1.Condition
+	}
+	pass := func() (out status) {
 		t.Helper()
 		requests := r.in(t.Context(), namespace)
 		if len(requests) != 1 {
@@ -36,23 +51,31 @@ func TestObjectsInFederatedNamespacesAreAnswered(t *testing.T) {
 		if _, err := r.Reconcile(t.Context(), requests[0]); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 			t.Fatal(err)
 		}
-		out := map[string]apps.DaemonSetCondition{}
-		for _, condition := range set.Status.Conditions {
-			out[string(condition.Type)] = condition
+		have, _ := k.status(object, answer{})
+		data, err := json.Marshal(have)
+		if err == nil {
+			err = json.Unmarshal(data, &out)
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 		return out
 	}
 	have := pass()
-	if f := have[apps.ConditionFederated]; f.Status != corev1.ConditionFalse || f.Reason != topology.PolicyUnknownKind ||
-		f.Message != message || have[apps.ConditionStalled].Status != corev1.ConditionTrue || len(have) != 4 ||
-		set.Status.ObservedGeneration != 3 {
-		t.Errorf("%+v", set.Status)
+	found := map[string]metav1.Condition{}
+	for _, condition := range have.Conditions {
+		found[condition.Type] = condition
 	}
-	version := set.ResourceVersion
-	if pass(); set.ResourceVersion != version {
+	if f := found[apps.ConditionFederated]; f.Status != metav1.ConditionFalse || f.Reason != topology.PolicyUnknownKind ||
+		!strings.HasPrefix(f.Message, "a hub does not place "+k.Kind+"s of apps.kruise.io on members, so nothing is") ||
+		found[apps.ConditionStalled].Status != metav1.ConditionTrue || len(found) != 4 || have.ObservedGeneration != 3 {
+		t.Errorf("%+v", have)
+	}
+	version := object.GetResourceVersion()
+	if pass(); object.GetResourceVersion() != version {
 		t.Error("it is written again though nothing has changed")
 	}
 	// The agent of a cluster that is a hub too may run it once its namespace is not federated.
@@ -60,7 +83,7 @@ func TestObjectsInFederatedNamespacesAreAnswered(t *testing.T) {
 	if err := c.Update(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
-	if have = pass(); len(have) != 0 {
+	if have = pass(); len(have.Conditions) != 0 {
 		t.Errorf("%+v", have)
 	}
 }

@@ -57,11 +57,14 @@ func OwnRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		// Stage 5: workloads, their children and their pods. UnitedDeployments make CloneSets.
 		rule(kruise, "clonesets", write),
+		// A job is deleted after its ttlSecondsAfterFinished.
+		rule(kruise, "broadcastjobs", read+" create delete"),
+		rule(kruise, "advancedcronjobs", read),
 		rule(kruise, "daemonsets statefulsets uniteddeployments workloadspreads", read),
-		rule(kruise, "clonesets/status daemonsets/status statefulsets/status uniteddeployments/status workloadspreads/status",
-			"get update patch"),
-		rule(kruise, "clonesets/finalizers daemonsets/finalizers statefulsets/finalizers uniteddeployments/finalizers "+
-			"workloadspreads/finalizers", "update"),
+		rule(kruise, "advancedcronjobs/status broadcastjobs/status clonesets/status daemonsets/status "+
+			"statefulsets/status uniteddeployments/status workloadspreads/status", "get update patch"),
+		rule(kruise, "advancedcronjobs/finalizers broadcastjobs/finalizers clonesets/finalizers daemonsets/finalizers "+
+			"statefulsets/finalizers uniteddeployments/finalizers workloadspreads/finalizers", "update"),
 		rule("apps", "deployments statefulsets controllerrevisions", write),
 		rule("apps", "replicasets", read),
 		rule("apps", "deployments/status statefulsets/status", "get"),
@@ -69,8 +72,8 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule("", "pods/status pods/resize", "get update patch"),
 		rule("", "pods/eviction", "create"),
 		rule("", "persistentvolumeclaims", write),
-		// Pods of Jobs are spread, too.
-		rule("batch", "jobs", read),
+		// Pods of Jobs are spread, too. AdvancedCronJobs make Jobs.
+		rule("batch", "jobs", read+" create delete"),
 		// Stage 4: the namespaces of what a hub brings. They are never deleted.
 		rule("", "namespaces", read+" create patch"),
 		// Stage 6: zones and room.
@@ -84,8 +87,8 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update", templates),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", read),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", "patch",
-			"clonesets.apps.kruise.io", "daemonsets.apps.kruise.io", "statefulsets.apps.kruise.io",
-			"uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
+			"advancedcronjobs.apps.kruise.io", "clonesets.apps.kruise.io", "daemonsets.apps.kruise.io",
+			"statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -99,6 +100,33 @@ func (c *Controller[T, M]) CreatePod(ctx context.Context, p *Pass[T, M], pod *co
 		err = c.refuseStranger(ctx, p, pod)
 	}
 	return err
+}
+
+const (
+	// randomInName is how many random characters a generated name ends with, and longestBase how much of the owner's name
+	// it keeps, as names have that an API server generates. A name that is chosen here is known although the answer to
+	// its creation is lost.
+	randomInName = 5
+	longestBase  = 63 - randomInName
+	// namesPerPod is how many random names are tried for a pod in one pass.
+	namesPerPod = 4
+)
+
+// CreateNamed creates a pod with a name that is the owner's name and random characters. opened is as in CreatePod.
+func (c *Controller[T, M]) CreateNamed(
+	ctx context.Context, p *Pass[T, M], pod func(name string) *corev1.Pod, opened []byte,
+) error {
+	for try := 1; ; try++ {
+		err := c.CreatePod(ctx, p, pod(generatedName(p.Key.Name)), opened)
+		if !apierrors.IsAlreadyExists(err) || try == namesPerPod {
+			return err
+		}
+	}
+}
+
+func generatedName(owner string) string {
+	base := owner + "-"
+	return base[:min(len(base), longestBase)] + utilrand.String(randomInName)
 }
 
 // isMine reports whether the pod that has the name of the one to create is the object's, and the cache does not have

@@ -1,7 +1,8 @@
-// Package checks evaluates the CEL expressions of the checks of waves. It is pure.
+// Package checks evaluates the CEL expressions of checks. It is pure.
 package checks
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +15,9 @@ import (
 // or an answer stay far below it.
 const cost = 100_000
 
+// CorrectPolicy is the remedy of an expression in a policy that cannot be used.
+const CorrectPolicy = "correct the policy"
+
 // OfWorkload returns why an expression does not hold of a workload, "" where it does. The variable object is the
 // workload.
 func OfWorkload(expression string, o runtime.Object) string {
@@ -21,11 +25,26 @@ func OfWorkload(expression string, o runtime.Object) string {
 	if err != nil {
 		return fmt.Sprintf("the workload cannot be read: %v", err)
 	}
-	return Unmet(expression, map[string]any{"object": object})
+	return Unmet(expression, map[string]any{"object": object}, CorrectPolicy)
 }
 
-// Unmet returns why an expression over variables does not hold, "" where it does.
-func Unmet(expression string, variables map[string]any) string {
+// OfAnswer returns why an expression does not hold of an answer by HTTP, "" where it does. Its variables are status,
+// text (the body) and json (the body read as JSON, null where it is none). remedy is that of Unmet.
+func OfAnswer(expression string, status int, body []byte, remedy string) string {
+	var value any
+	if json.Unmarshal(body, &value) != nil {
+		value = nil
+	}
+	why := Unmet(expression, map[string]any{"status": status, "text": string(body), "json": value}, remedy)
+	if why != "" && status >= 300 && status < 400 {
+		why += "; redirects are not followed"
+	}
+	return why
+}
+
+// Unmet returns why an expression over variables does not hold, "" where it does. remedy is what to do about one that
+// cannot be used.
+func Unmet(expression string, variables map[string]any, remedy string) string {
 	var declared []cel.EnvOption
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		declared = append(declared, cel.Variable(name, cel.DynType))
@@ -39,15 +58,16 @@ func Unmet(expression string, variables map[string]any) string {
 		// The text of issues has lines of its own, with the expression and a mark under it.
 		first := issues.Errors()[0]
 		return fmt.Sprintf(
-			"its expression is not valid: %s (at column %d of %s); correct the policy",
+			"its expression is not valid: %s (at column %d of %s); %s",
 			first.Message,
 			first.Location.Column()+1,
 			expression,
+			remedy,
 		)
 	}
 	program, err := env.Program(ast, cel.CostLimit(cost))
 	if err != nil {
-		return fmt.Sprintf("its expression is not valid: %v; correct the policy", err)
+		return fmt.Sprintf("its expression is not valid: %v; %s", err, remedy)
 	}
 	value, _, err := program.Eval(variables)
 	if err != nil {
@@ -55,7 +75,7 @@ func Unmet(expression string, variables map[string]any) string {
 	}
 	switch holds, isBool := value.Value().(bool); {
 	case !isBool:
-		return fmt.Sprintf("%s is no true or false; correct the policy", expression)
+		return fmt.Sprintf("%s is no true or false; %s", expression, remedy)
 	case !holds:
 		return expression + " is false"
 	}

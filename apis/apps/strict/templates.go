@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -21,12 +22,47 @@ type child struct {
 	Spec     json.RawMessage `json:"spec"`
 }
 
-// Templates compares the templates of a CloneSet, DaemonSet, StatefulSet or UnitedDeployment of apps.kruise.io, in any
-// version of it, with the types of Kubernetes. It finds nothing in objects of other kinds. The definition of the kind
-// checks the other fields.
+// jobSpec are the parts of a BroadcastJob's spec that say what its pods, and those of its checks, are made from.
+type jobSpec struct {
+	pods
+	Flotilla struct {
+		Batches struct {
+			Checks []struct {
+				Name string `json:"name"`
+				Pod  pods   `json:"pod"`
+			} `json:"checks"`
+		} `json:"batches"`
+	} `json:"flotilla"`
+}
+
+// Templates compares the templates of an AdvancedCronJob, BroadcastJob, CloneSet, DaemonSet, StatefulSet or
+// UnitedDeployment of apps.kruise.io, in any version of it, with the types of Kubernetes. It finds nothing in objects of
+// other kinds. The definition of the kind checks the other fields.
 func Templates(kind string, object []byte) Findings {
 	var f Findings
 	switch kind {
+	case "AdvancedCronJob":
+		cron := read[struct {
+			Spec struct {
+				Template struct {
+					Job       json.RawMessage `json:"jobTemplate"`
+					Broadcast struct {
+						Metadata json.RawMessage `json:"metadata"`
+						Spec     jobSpec         `json:"spec"`
+					} `json:"broadcastJobTemplate"`
+				} `json:"template"`
+			} `json:"spec"`
+		}](object).Spec.Template
+		path := field.NewPath("spec", "template")
+		add[batchv1.JobTemplateSpec](&f, path.Child("jobTemplate"), cron.Job)
+		path = path.Child("broadcastJobTemplate")
+		add[metav1.ObjectMeta](&f, path.Child("metadata"), cron.Broadcast.Metadata)
+		f.job(path.Child("spec"), cron.Broadcast.Spec)
+	case "BroadcastJob":
+		job := read[struct {
+			Spec jobSpec `json:"spec"`
+		}](object)
+		f.job(field.NewPath("spec"), job.Spec)
 	case "CloneSet", "DaemonSet", "StatefulSet":
 		set := read[struct {
 			Spec pods `json:"spec"`
@@ -60,6 +96,13 @@ func (f *Findings) child(path *field.Path, name string, template child) {
 		add[appsv1.StatefulSetSpec](f, spec, template.Spec)
 	default:
 		f.pods(spec, read[pods](template.Spec))
+	}
+}
+
+func (f *Findings) job(path *field.Path, spec jobSpec) {
+	f.pods(path, spec.pods)
+	for _, check := range spec.Flotilla.Batches.Checks {
+		f.pods(path.Child("flotilla", "batches", "checks").Key(check.Name).Child("pod"), check.Pod)
 	}
 }
 

@@ -31,6 +31,11 @@ func TestTemplates(t *testing.T) {
 			"spec.template.statefulSetTemplate.spec.serviceName", "spec.template.statefulSetTemplate.spec.servicename"},
 		{"UnitedDeployment", `{"spec":{"template":{"deploymentTemplate":{"metadata":{"name":5},"spec":{"pause":true}}}}}`,
 			"spec.template.deploymentTemplate.metadata.name", "spec.template.deploymentTemplate.spec.pause"},
+		{"BroadcastJob", `{"spec":{"template":` + bad + `}}`,
+			"spec.template.spec.containers", "spec.template.spec.nodename"},
+		{"BroadcastJob", `{"spec":{"flotilla":{"batches":{"checks":[{"name":"a","pod":{"template":` + bad + `}}]}}}}`,
+			"spec.flotilla.batches.checks[a].pod.template.spec.containers",
+			"spec.flotilla.batches.checks[a].pod.template.spec.nodename"},
 		{"WorkloadSpread", `{"spec":{"template":` + bad + `}}`, "", ""},
 	} {
 		found := strict.Templates(row.kind, []byte(row.object))

@@ -11,6 +11,20 @@ const (
 	LabelBroadcastJobName = "broadcastjob-name"
 	// LabelBroadcastJobUID is on the pods of a BroadcastJob: its UID.
 	LabelBroadcastJobUID = "broadcastjob-controller-uid"
+
+	// LabelBatch is on the pods of a BroadcastJob with batches: the number of the batch.
+	LabelBatch = "topology.flotilla.dev/batch"
+	// LabelBatchCheck is on the pods of checks of batches: the name of the check.
+	LabelBatchCheck = "topology.flotilla.dev/batch-check"
+	// AnnotationRestarts is on the pods of a BroadcastJob with maxRestarts: how often containers of the other pods on the
+	// node had restarted before, as "<uid>=<restarts>" with commas between. Pods without restarts are left out.
+	AnnotationRestarts = "topology.flotilla.dev/restarts-before"
+	// AnnotationResume on a BroadcastJob that halted lets it go on: status.flotilla.halted.time, or a later time.
+	// flotilla rollout resume writes it.
+	AnnotationResume = "topology.flotilla.dev/resume"
+	// AnnotationPromote on a BroadcastJob is the number of a batch after which the next one begins without a soak and
+	// whatever the checks say. flotilla rollout promote writes it.
+	AnnotationPromote = "topology.flotilla.dev/promote"
 )
 
 // BroadcastJobSpec is the spec of a BroadcastJob, and of the children of an AdvancedCronJob with broadcastJobTemplate.
@@ -134,8 +148,8 @@ type BroadcastJobBatches struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s)){1,3}$') && duration(self) <= duration('720h')",message="soak is no duration of up to 720h: write hours, minutes and seconds, such as 10m or 1h30m",messageExpression="'soak %s is no duration of up to 720h: write hours, minutes and seconds, such as 10m or 1h30m'.format([self])"
 	Soak string `json:"soak,omitempty"`
-	// maxRestarts is how many times containers of other pods on a node may restart between the begin of its batch and the
-	// end of soak. One more halts the job. Default: restarts are not counted.
+	// maxRestarts is how many times containers of other pods on a node may restart between the creation of the job's pod
+	// there and the end of soak. One more halts the job. Default: restarts are not counted.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MaxRestarts *int32 `json:"maxRestarts,omitempty"`
@@ -152,9 +166,10 @@ type BroadcastJobBatches struct {
 // has to succeed on each of its nodes.
 // +kubebuilder:validation:XValidation:rule="[has(self.expression), has(self.http), has(self.pod)].filter(given, given).size() == 1",message="a check has one of expression, http and pod: give one of them",messageExpression="'check %s has %d of expression, http and pod: give one of them'.format([self.name, [has(self.expression), has(self.http), has(self.pod)].filter(given, given).size()])"
 type BatchCheck struct {
-	// name of the check, for messages.
+	// name of the check, for messages and as a label of its pods.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="name is no value of a label: use letters, digits, and between them -, _ and .",messageExpression="'name %s is no value of a label: use letters, digits, and between them -, _ and .'.format([self])"
 	Name string `json:"name"`
 	// expression in CEL that is true where the check holds. Its variables are node (the Node) and pods (the other pods on
 	// it), such as: node.status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')
@@ -168,8 +183,8 @@ type BatchCheck struct {
 	// pod is a pod that has to succeed on each node of the batch.
 	// +optional
 	Pod *BatchPod `json:"pod,omitempty"`
-	// patience is for how long at a time the check may not hold before the job halts. A pod that fails halts the job at
-	// once. Up to 720h. Default 1m.
+	// patience is for how long at a time the check may not hold before the job halts, and how long a pod may take. A pod
+	// that fails halts the job at once. Up to 720h. Default 1m.
 	// +optional
 	// +kubebuilder:default="1m"
 	// +kubebuilder:validation:MaxLength=32

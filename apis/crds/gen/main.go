@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"sigs.k8s.io/yaml"
 )
@@ -25,16 +24,7 @@ func main() {
 	}
 }
 
-// pending is the folder below the finished files for kinds that have no controller yet. It is neither embedded nor in
-// a chart: an API server does not serve a kind that nothing reconciles.
-const pending = "pending"
-
-// isPending reports whether a file goes to the folder pending.
-func isPending(file string) bool {
-	return slices.Contains([]string{"apps.kruise.io_advancedcronjobs.yaml", "apps.kruise.io_broadcastjobs.yaml"}, file)
-}
-
-// run finishes every file of from and writes it to to, or below it; other files that it wrote earlier are removed.
+// run finishes every file of from and writes it to to; other files that it wrote earlier are removed.
 func run(from, to string) error {
 	sources, err := filepath.Glob(filepath.Join(from, "*.yaml"))
 	if err != nil {
@@ -50,26 +40,18 @@ func run(from, to string) error {
 			return err
 		}
 		name := filepath.Base(source)
-		if isPending(name) {
-			name = filepath.Join(pending, name)
-		}
 		if finished[name], err = finish(data); err != nil {
 			return fmt.Errorf("finish %s: %w", source, err)
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(to, pending), 0o755); err != nil {
-		return err
+	old, err := filepath.Glob(filepath.Join(to, "*.yaml"))
+	if err != nil {
+		return fmt.Errorf("list %s: %w", to, err)
 	}
-	for _, folder := range []string{"", pending} {
-		old, err := filepath.Glob(filepath.Join(to, folder, "*.yaml"))
-		if err != nil {
-			return fmt.Errorf("list %s: %w", to, err)
-		}
-		for _, file := range old {
-			if finished[filepath.Join(folder, filepath.Base(file))] == nil {
-				if err := os.Remove(file); err != nil {
-					return err
-				}
+	for _, file := range old {
+		if finished[filepath.Base(file)] == nil {
+			if err := os.Remove(file); err != nil {
+				return err
 			}
 		}
 	}

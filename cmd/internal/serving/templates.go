@@ -56,7 +56,8 @@ func templates(client admissionregistrationv1.WebhookClientConfig) admissionregi
 			Rule: admissionregistrationv1.Rule{
 				APIGroups:   []string{v1beta1.GroupVersion.Group},
 				APIVersions: []string{v1alpha1.GroupVersion.Version, v1beta1.GroupVersion.Version},
-				Resources:   []string{"clonesets", "daemonsets", "statefulsets", "uniteddeployments"},
+				Resources: []string{"advancedcronjobs", "broadcastjobs", "clonesets", "daemonsets", "statefulsets",
+					"uniteddeployments"},
 				Scope:       new(admissionregistrationv1.NamespacedScope),
 			},
 		}},

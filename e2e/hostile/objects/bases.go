@@ -13,12 +13,16 @@ func bases() map[string]map[string]any {
 	}
 	older := map[string]any{"type": "InPlaceIfPossible", "maxUnavailable": int64(2), "partition": "50%"}
 	return map[string]map[string]any{
-		"CloneSet " + apps + "v1beta1":     object("api", cloneSet(rolling)),
-		"CloneSet " + apps + "v1alpha1":    object("api", cloneSet(older)),
-		"DaemonSet " + apps + "v1beta1":    object("log", daemonSet(true)),
-		"DaemonSet " + apps + "v1alpha1":   object("log", daemonSet(false)),
-		"StatefulSet " + apps + "v1beta1":  object("db", statefulSet(true)),
-		"StatefulSet " + apps + "v1alpha1": object("db", statefulSet(false)),
+		"AdvancedCronJob " + apps + "v1beta1":  object("clean", cronJob()),
+		"AdvancedCronJob " + apps + "v1alpha1": object("clean", cronJob()),
+		"BroadcastJob " + apps + "v1beta1":     object("repair", broadcastJob()),
+		"BroadcastJob " + apps + "v1alpha1":    object("repair", broadcastJob()),
+		"CloneSet " + apps + "v1beta1":         object("api", cloneSet(rolling)),
+		"CloneSet " + apps + "v1alpha1":        object("api", cloneSet(older)),
+		"DaemonSet " + apps + "v1beta1":        object("log", daemonSet(true)),
+		"DaemonSet " + apps + "v1alpha1":       object("log", daemonSet(false)),
+		"StatefulSet " + apps + "v1beta1":      object("db", statefulSet(true)),
+		"StatefulSet " + apps + "v1alpha1":     object("db", statefulSet(false)),
 		"UnitedDeployment " + apps + "v1beta1": object("web", united(map[string]any{"cloneSetTemplate": map[string]any{
 			"metadata": map[string]any{
 				"labels": label(),
@@ -89,6 +93,34 @@ func statefulSet(newer bool) map[string]any {
 		spec["volumeClaimUpdateStrategy"] = map[string]any{"type": "OnPodRollingUpdate"}
 	}
 	return spec
+}
+
+// cronJob returns the spec of an AdvancedCronJob, which is the same in both versions.
+func cronJob() map[string]any {
+	return map[string]any{
+		"schedule": "30 2 * * 1-5", "timeZone": "Europe/Berlin", "startingDeadlineSeconds": int64(600),
+		"concurrencyPolicy": "Forbid", "paused": false, "successfulJobsHistoryLimit": int64(2),
+		"failedJobsHistoryLimit": int64(1), "template": map[string]any{"broadcastJobTemplate": map[string]any{
+			"metadata": map[string]any{"labels": label()}, "spec": broadcastJob(),
+		}},
+	}
+}
+
+// broadcastJob returns the spec of a BroadcastJob, which is the same in both versions.
+func broadcastJob() map[string]any {
+	probe := template()
+	probe["spec"].(map[string]any)["restartPolicy"] = "Never"
+	return map[string]any{
+		"template": probe, "parallelism": "50%", "completionPolicy": map[string]any{"activeDeadlineSeconds": int64(3600)},
+		"failurePolicy": map[string]any{"type": "Pause", "restartLimit": int64(2)},
+		"flotilla": map[string]any{"batches": map[string]any{
+			"size": "40%", "orderBy": "topology.kubernetes.io/zone", "soak": "5s", "maxRestarts": int64(1),
+			"checks": []any{
+				map[string]any{"name": "ready", "expression": "node.metadata.name != ''", "patience": "30s"},
+				map[string]any{"name": "probe", "pod": map[string]any{"template": probe}},
+			},
+		}},
+	}
 }
 
 // daemonSet returns the spec of a DaemonSet, with the fields that only v1beta1 has if it is newer.

@@ -110,8 +110,10 @@ type Facts struct {
 	// Findings halt the job. Unchecked reports whether a check has no result yet, which keeps the next batch waiting.
 	Findings  []Finding
 	Unchecked bool
-	// Resumed is when somebody resumed the job last, zero for never.
-	Resumed time.Time
+	// Resumed is when somebody resumed the job last, zero for never. Promoted is a batch after which the next one is to
+	// begin without a soak and whatever checks find, 0 for none.
+	Resumed  time.Time
+	Promoted int
 }
 
 // Phase is what the job does.
@@ -205,6 +207,13 @@ func Decide(f Facts) Plan {
 	return d.Plan
 }
 
+// Desired returns how many nodes have a pod that counts, or are to get one.
+func Desired(nodes []Node, pods []Pod) int {
+	d := &decision{facts: Facts{Nodes: nodes, Pods: pods}}
+	d.gather()
+	return d.Counts.Desired
+}
+
 // gather finds the pod that counts of each node, and the nodes without one.
 func (d *decision) gather() {
 	fits := map[string]bool{}
@@ -221,6 +230,8 @@ func (d *decision) gather() {
 		_, exists := fits[pod.Node]
 		misplaced := pod.State == Pending && !fits[pod.Node] || pod.State == Running && !exists
 		switch {
+		case pod.ended() && !exists:
+			d.Delete = append(d.Delete, pod.Name)
 		case pod.State == Terminating, misplaced, counted[pod.Node] && !pod.ended():
 			if pod.State != Terminating {
 				d.Delete = append(d.Delete, pod.Name)
@@ -304,8 +315,11 @@ func (d *decision) afterEnd() {
 	}
 }
 
-// resume takes back a halt if somebody resumed the job after it.
+// resume takes back a halt if somebody resumed the job after it, and lets a promoted batch end.
 func (d *decision) resume() {
+	if d.Progress.Batch > 0 && d.facts.Promoted == d.Progress.Batch {
+		d.Progress.ChecksExcused = true
+	}
 	d.Progress.Excused = min(d.Progress.Excused, d.Counts.Failed)
 	if halted := d.Progress.Halted; halted != nil && d.facts.Resumed.After(halted.Time) {
 		d.Progress.Halted = nil

@@ -95,6 +95,7 @@ func TestDecide(t *testing.T) {
 		{"and loses one that has not started", "a! b", "a:p b:s", all, "-a-0 running"},
 		{"and keeps the result of one that has ended", "a! b", "a:s b:s", all, "completed"},
 		{"a pod of a node that is gone", "b", "a:r b:s", all, "-a-0 running"},
+		{"the result of a node that is gone", "b", "a:f b:s", all, "-a-0 completed"},
 		{"two pods on a node", "a", "a:r a:r", all, "-a-1 running"},
 		{"a running pod beside one that has ended", "a", "a:s a:r", all, "-a-1 running"},
 
@@ -227,6 +228,24 @@ func TestAFindingHaltsUntilResumed(t *testing.T) {
 	s.expect("+b:2 running")
 	s.facts.Pods = pods("a:s1 b:r2")
 	s.expect("paused")
+}
+
+func TestAPromotedBatchDoesNotSoak(t *testing.T) {
+	s := &story{t, completions.Facts{Now: start, Nodes: nodes("a b c"), Pods: pods("a:r1"), Unchecked: true,
+		Policy: completions.Policy{Parallelism: 9, Batches: &completions.Batches{Size: 1, Soak: time.Hour}}}}
+	s.facts.Progress = completions.Progress{Started: start, Batch: 1, BatchStarted: start}
+	s.facts.Promoted = 1
+	s.expect("running")
+	s.facts.Pods = pods("a:s1")
+	s.expect("+b:2 running")
+	s.facts.Pods = pods("a:s1 b:s2")
+	s.expect("running")
+}
+
+func TestDesired(t *testing.T) {
+	if got := completions.Desired(nodes("a b! c! d"), pods("a:r b:s c:p")); got != 3 {
+		t.Errorf("%d, want a, b and d", got)
+	}
 }
 
 func TestAFailureIsExcusedWhenResumed(t *testing.T) {

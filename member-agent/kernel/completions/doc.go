@@ -10,7 +10,7 @@
 //
 // With batches, nodes go by their order and then by their names. Pods carry the number of their batch, so a batch is
 // what has its number. The next batch begins when the pods of this one have ended and the soak after that is over. What
-// checks find before halts the job. A resumed job goes on with the next batch.
+// checks find before halts the job. A resumed job goes on with the next batch, and so does one whose batch is promoted.
 //
 // The job is complete when each node has a pod that has ended and the last batch has soaked. A job without nodes is not
 // complete. Completed and failed jobs stay so.

@@ -98,6 +98,19 @@ func (s Schedule) latest(from, now time.Time) time.Time {
 	return tick
 }
 
+// upcoming returns the first tick after from that is after now too, zero if there is none within five years. The ticks
+// of an interval are counted from from.
+func (s Schedule) upcoming(from, now time.Time) time.Time {
+	if every, ok := s.ticks.(cron.ConstantDelaySchedule); ok {
+		next := every.Next(from)
+		if past := now.Sub(next); past >= 0 {
+			next = next.Add(past.Truncate(every.Delay) + every.Delay)
+		}
+		return next
+	}
+	return s.Next(newest(now, from))
+}
+
 // ConcurrencyPolicy says what a tick does while jobs of earlier ticks run.
 type ConcurrencyPolicy int
 
@@ -158,7 +171,7 @@ type Plan struct {
 // Decide returns what to start and what was missed.
 func Decide(f Facts) Plan {
 	from := newest(f.Since, f.Started, f.Missed)
-	plan := Plan{Next: f.Schedule.Next(newest(f.Now, from))}
+	plan := Plan{Next: f.Schedule.upcoming(from, f.Now)}
 	if f.Paused {
 		return plan
 	}

@@ -160,6 +160,21 @@ func TestLookInIsTheTimeUntilTheNextTick(t *testing.T) {
 	}
 }
 
+// TestTheNextTickOfAnInterval checks that an interval is counted from the newest tick, not from now.
+func TestTheNextTickOfAnInterval(t *testing.T) {
+	facts := cron.Facts{Schedule: parse(t, "@every 20m", ""), Since: at(t, "2026-01-01T10:00:05Z")}
+	for now, want := range map[string]string{
+		"2026-01-01T10:00:05Z": "2026-01-01T10:20:05Z", "2026-01-01T10:20:04Z": "2026-01-01T10:20:05Z",
+		"2026-01-01T10:20:05Z": "2026-01-01T10:40:05Z", "2026-01-01T10:50:00Z": "2026-01-01T11:00:05Z",
+		"2026-01-01T09:00:00Z": "2026-01-01T10:20:05Z",
+	} {
+		facts.Now = at(t, now)
+		if plan := cron.Decide(facts); !plan.Next.Equal(at(t, want)) || plan.LookIn != plan.Next.Sub(facts.Now) {
+			t.Errorf("at %s the next tick is %v, in %v; want %s", now, plan.Next, plan.LookIn, want)
+		}
+	}
+}
+
 // TestAYearOfMissedMinutes checks that a long absence is skipped at once, and counted up to a bound.
 func TestAYearOfMissedMinutes(t *testing.T) {
 	plan := cron.Decide(cron.Facts{Now: at(t, "2027-01-01T00:00:30Z"), Schedule: parse(t, "* * * * *", ""),

@@ -2,11 +2,13 @@ package pernode
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/resource"
 	scheduling "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
@@ -40,21 +42,43 @@ const (
 	Evicting
 	// Unmatched: nodeName, nodeSelector or the required node affinity exclude the node.
 	Unmatched
+	// TooSmall: the pod requests more than the node has when it is empty.
+	TooSmall
 )
 
-// Fit is what a pod template asks of nodes. Whether they are ready, or have room, does not matter.
+// Fit is what a pod template asks of nodes. Which other pods run on them does not matter.
 type Fit struct {
 	nodeName    string
 	affinity    nodeaffinity.RequiredNodeAffinity
 	tolerations []corev1.Toleration
+	requests    corev1.ResourceList
 }
 
-// FitOf returns the fit of a template's spec, with the tolerations of Tolerate.
+// FitOf returns the fit of a template's spec, with the tolerations of Tolerate. Whether nodes have room does not matter.
 func FitOf(spec *corev1.PodSpec) Fit {
 	tolerant := corev1.PodSpec{HostNetwork: spec.HostNetwork, Tolerations: slices.Clone(spec.Tolerations)}
 	Tolerate(&tolerant)
 	return Fit{nodeName: spec.NodeName, tolerations: tolerant.Tolerations,
 		affinity: nodeaffinity.NewRequiredNodeAffinity(spec.NodeSelector, spec.Affinity)}
+}
+
+// FitOfJob returns the fit of a template's spec, for pods without the tolerations of Tolerate: a node that is not ready
+// or cordoned does not fit. An empty node must have room for the pod.
+func FitOfJob(spec *corev1.PodSpec) Fit {
+	pod := &corev1.Pod{Spec: *spec.DeepCopy()}
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			requests := list[i].Resources.Limits.DeepCopy() // the default of requests
+			if requests == nil {
+				requests = corev1.ResourceList{}
+			}
+			maps.Copy(requests, list[i].Resources.Requests)
+			list[i].Resources.Requests = requests
+		}
+	}
+	return Fit{nodeName: spec.NodeName, tolerations: pod.Spec.Tolerations,
+		affinity: nodeaffinity.NewRequiredNodeAffinity(spec.NodeSelector, spec.Affinity),
+		requests: resource.PodRequests(pod, resource.PodResourcesOptions{})}
 }
 
 // Of returns how well the node fits. The error says what is wrong with the required node affinity.
@@ -72,8 +96,20 @@ func (f Fit) Of(node *corev1.Node) (Fitness, error) {
 		return Evicting, nil
 	case f.rejects(node, corev1.TaintEffectNoSchedule):
 		return Tainted, nil
+	case !f.hasRoom(node):
+		return TooSmall, nil
 	}
 	return Fits, nil
+}
+
+// hasRoom reports whether the node has what the pod requests when no other pod runs on it.
+func (f Fit) hasRoom(node *corev1.Node) bool {
+	for name, amount := range f.requests {
+		if has := node.Status.Allocatable[name]; amount.Cmp(has) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // rejects reports whether the node has a taint with this effect that is not tolerated.

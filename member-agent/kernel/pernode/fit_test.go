@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/pernode"
@@ -53,6 +54,45 @@ func TestFit(t *testing.T) {
 				t.Errorf("%d (%v), want %d", got, err, tt.want)
 			}
 		})
+	}
+}
+
+func TestFitOfJob(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{
+		Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}}
+	cpu := func(requests, limits string) corev1.PodSpec {
+		list := func(text string) corev1.ResourceList {
+			if text == "" {
+				return nil
+			}
+			return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(text)}
+		}
+		return corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
+			Requests: list(requests), Limits: list(limits)}}}}
+	}
+	gpu := corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
+		Limits: corev1.ResourceList{"example.com/gpu": resource.MustParse("1")}}}}}
+	tolerant := corev1.PodSpec{Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}
+	cordoned := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
+	for name, tt := range map[string]struct {
+		spec   corev1.PodSpec
+		taints []corev1.Taint
+		want   pernode.Fitness
+	}{
+		"no requests":              {spec: corev1.PodSpec{}, want: pernode.Fits},
+		"all of the node":          {spec: cpu("2", ""), want: pernode.Fits},
+		"more than all":            {spec: cpu("2100m", ""), want: pernode.TooSmall},
+		"limits are requests":      {spec: cpu("", "3"), want: pernode.TooSmall},
+		"limits above requests":    {spec: cpu("1", "3"), want: pernode.Fits},
+		"what the node has not":    {spec: gpu, want: pernode.TooSmall},
+		"cordoned":                 {taints: []corev1.Taint{cordoned}, want: pernode.Tainted},
+		"cordoned, and tolerated":  {spec: tolerant, taints: []corev1.Taint{cordoned}, want: pernode.Fits},
+		"too small, and of others": {spec: cpu("3", ""), taints: []corev1.Taint{cordoned}, want: pernode.Tainted},
+	} {
+		node.Spec.Taints = tt.taints
+		if got, err := pernode.FitOfJob(&tt.spec).Of(node); got != tt.want || err != nil {
+			t.Errorf("%s: %d (%v), want %d", name, got, err, tt.want)
+		}
 	}
 }
 

@@ -27,24 +27,24 @@ func Slim(obj any) (any, error) {
 		NodeName: pod.Spec.NodeName, RestartPolicy: pod.Spec.RestartPolicy, ReadinessGates: pod.Spec.ReadinessGates,
 		Containers: slimContainers(pod.Spec.Containers), InitContainers: slimContainers(pod.Spec.InitContainers),
 		Volumes: claimVolumes(pod.Spec.Volumes), Overhead: pod.Spec.Overhead, Resources: pod.Spec.Resources,
-		Affinity: slimAffinity(pod),
+		Affinity: slimAffinity(pod), ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds,
 	}
 	pod.Status = corev1.PodStatus{
 		ObservedGeneration: pod.Status.ObservedGeneration, Phase: pod.Status.Phase,
 		Conditions: fitting(pod.Status.Conditions),
 		Reason:     pod.Status.Reason, QOSClass: pod.Status.QOSClass, Resize: pod.Status.Resize,
 		ContainerStatuses: slimStatuses(pod.Status.ContainerStatuses, pod.Spec.Containers),
-		StartTime:         pod.Status.StartTime, InitContainerStatuses: failingStatuses(pod.Status.InitContainerStatuses),
+		StartTime:         pod.Status.StartTime, InitContainerStatuses: slimInitStatuses(pod.Status.InitContainerStatuses),
 	}
 	return pod, nil
 }
 
-// failingStatuses keeps what init containers that are not through say of why. Of most pods that is nothing.
-func failingStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+// slimInitStatuses keeps why init containers are not through, and how often they restarted. Of most pods that is nothing.
+func slimInitStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
 	var kept []corev1.ContainerStatus
 	for i := range statuses {
 		s := &statuses[i]
-		if s.Ready || s.State.Waiting == nil && s.RestartCount == 0 {
+		if s.RestartCount == 0 && (s.Ready || s.State.Waiting == nil) {
 			continue
 		}
 		kept = append(kept, corev1.ContainerStatus{

@@ -15,10 +15,12 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
-// Names of the cache's indexes: pods by the uid of their controller, and pods without one by namespace.
+// Names of the cache's indexes: pods by the uid of their controller, pods without one by namespace, and pods by the node
+// that they are bound to.
 const (
 	controllerIndex = "podset.controller"
 	orphanIndex     = "podset.orphan"
+	nodeIndex       = "podset.node"
 )
 
 // Source reads pods from a cache.
@@ -40,12 +42,12 @@ func NewSource(ctx context.Context, c cache.Cache) (*Source, error) {
 
 // FromIndexer returns a source over an indexer. The indexes that are missing are added to it.
 func FromIndexer(indexer toolscache.Indexer) (*Source, error) {
-	missing := toolscache.Indexers{controllerIndex: byController, orphanIndex: orphans}
+	missing := toolscache.Indexers{controllerIndex: byController, orphanIndex: orphans, nodeIndex: byNode}
 	for name := range indexer.GetIndexers() {
 		delete(missing, name)
 	}
 	if err := indexer.AddIndexers(missing); err != nil {
-		return nil, fmt.Errorf("index pods by their controller: %w", err)
+		return nil, fmt.Errorf("index pods: %w", err)
 	}
 	return &Source{indexer: indexer}, nil
 }
@@ -64,6 +66,28 @@ func orphans(obj any) ([]string, error) {
 		return []string{pod.Namespace}, nil
 	}
 	return nil, nil
+}
+
+func byNode(obj any) ([]string, error) {
+	if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
+		return []string{pod.Spec.NodeName}, nil
+	}
+	return nil, nil
+}
+
+// OnNode returns the pods that are bound to the node.
+func (s *Source) OnNode(node string) ([]*corev1.Pod, error) {
+	objs, err := s.indexer.ByIndex(nodeIndex, node)
+	if err != nil {
+		return nil, fmt.Errorf("list pods on node %s: %w", node, err)
+	}
+	out := make([]*corev1.Pod, 0, len(objs))
+	for _, obj := range objs {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			out = append(out, pod)
+		}
+	}
+	return out, nil
 }
 
 // Get returns what the cache knows of a pod.

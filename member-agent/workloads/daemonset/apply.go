@@ -5,8 +5,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	utilrand "k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
@@ -43,32 +41,16 @@ func (r *Reconciler) create(ctx context.Context, s *scope, pace workload.Pace) i
 		return 0
 	}
 	created, err := write.SlowStart(ctx, pace(len(s.plan.Create), 1), func(i int) error {
-		for try := 1; ; try++ {
-			err := r.CreatePod(ctx, s.pass, newPod(s.set, s.plan.Create[i], now), opened)
-			if !apierrors.IsAlreadyExists(err) || try == namesPerPod {
-				return err
-			}
-		}
+		return r.CreateNamed(ctx, s.pass, func(name string) *corev1.Pod {
+			return newPod(s.set, name, s.plan.Create[i], now)
+		}, opened)
 	})
 	r.CreateFailed(s.pass, err, "the template")
 	return created
 }
 
-// namesPerPod is how many random names are tried for a pod in one pass.
-const namesPerPod = 4
-
-const (
-	// randomInName is how many random characters a pod's name ends with, and longestBase how much of the DaemonSet's name
-	// it keeps, as names have that an API server generates. A name that is chosen here is known although the answer to
-	// its creation is lost.
-	randomInName = 5
-	longestBase  = 63 - randomInName
-)
-
 // newPod returns the pod, ready to be created.
-func newPod(set *v1beta1.DaemonSet, c Creation, now time.Time) *corev1.Pod {
-	base := set.Name + "-"
-	name := base[:min(len(base), longestBase)] + utilrand.String(randomInName)
+func newPod(set *v1beta1.DaemonSet, name string, c Creation, now time.Time) *corev1.Pod {
 	pod := workload.NewPod(set, v1beta1.DaemonSetKind, name, c.Revision, history.ShortForm, hooksOf(set), now)
 	pernode.Pin(&pod.Spec, c.Node)
 	pernode.Tolerate(&pod.Spec)

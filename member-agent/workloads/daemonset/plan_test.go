@@ -134,8 +134,8 @@ func TestPodsAreMadeForOneNode(t *testing.T) {
 	})
 	revision := workload.Revision{Template: &set.Spec.Template.PodTemplateSpec}
 	revision.Name, revision.Hash = "name-abc", "abc"
-	pod := newPod(set, Creation{Node: "a", Revision: revision}, time.Unix(0, 0))
-	if podset.NodeOf(pod) != "a" || len(pod.Name) != 63 || pod.Spec.Affinity.PodAntiAffinity == nil {
+	pod := newPod(set, "log-abcde", Creation{Node: "a", Revision: revision}, time.Unix(0, 0))
+	if podset.NodeOf(pod) != "a" || pod.Name != "log-abcde" || pod.Spec.Affinity.PodAntiAffinity == nil {
 		t.Errorf("pod %s is for node %q, affinity %+v", pod.Name, podset.NodeOf(pod), pod.Spec.Affinity)
 	}
 	if label := pod.Labels[podset.LabelRevision]; label != "abc" {

@@ -103,7 +103,7 @@ func (w *world) equip(node *corev1.Node, letter rune, previous, update workload.
 // add gives a node a pod that was made an hour ago.
 func (w *world) add(node string, revision workload.Revision, letter rune) {
 	long := metav1.NewTime(w.now.Add(-time.Hour))
-	pod := newPod(w.set, Creation{Node: node, Revision: revision}, long.Time)
+	pod := newPod(w.set, "", Creation{Node: node, Revision: revision}, long.Time)
 	pod.Name, pod.CreationTimestamp, pod.Spec.NodeName = fmt.Sprintf("%s-%d", node, len(w.pods)), long, node
 	pod.Status.Phase = corev1.PodRunning
 	ready := corev1.ConditionTrue

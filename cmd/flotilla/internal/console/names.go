@@ -18,6 +18,8 @@ import (
 // short is the short name of a kind, as kubectl has it.
 func short(kind string) string {
 	switch kind {
+	case "BroadcastJob":
+		return "bcj"
 	case "CloneSet":
 		return "clone"
 	case "DaemonSet":
@@ -39,20 +41,23 @@ func also(kind string) []string {
 }
 
 // Workload reads KIND/NAME: the kind as kubectl takes it (its name, its plural, its short name, with or without the
-// group).
-func Workload(text, namespace string) (wire.Key, error) {
+// group). It is a kind that the hub places, or one of others.
+func Workload(text, namespace string, others ...schema.GroupVersionKind) (wire.Key, error) {
 	kind, name, ok := strings.Cut(text, "/")
 	if !ok || kind == "" || name == "" || strings.Contains(name, "/") {
 		return wire.Key{}, Usagef("%q names no workload; write KIND/NAME, as in ud/web", text)
 	}
 	var known, matching []string
 	var key wire.Key
-	for full, rule := range kinds.Workloads() {
-		if isNamed(rule.GVK, strings.ToLower(kind)) {
-			key = wire.Key{Group: full.Group, Kind: full.Kind, Namespace: namespace, Name: name}
-			matching = append(matching, strings.ToLower(full.String()))
+	for _, rule := range kinds.Workloads() {
+		others = append(others, rule.GVK)
+	}
+	for _, gvk := range others {
+		if isNamed(gvk, strings.ToLower(kind)) {
+			key = wire.Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: namespace, Name: name}
+			matching = append(matching, strings.ToLower(gvk.GroupKind().String()))
 		}
-		known = append(known, short(full.Kind)+" ("+full.Kind+")")
+		known = append(known, short(gvk.Kind)+" ("+gvk.Kind+")")
 	}
 	switch len(matching) {
 	case 0:

@@ -19,6 +19,8 @@ const restartedAt = "kubectl.kubernetes.io/restartedAt"
 // pause stops or lets go on the update of an object. It fails where the kind has no pause.
 func pause(object client.Object, paused bool) error {
 	switch o := object.(type) {
+	case *apps.BroadcastJob:
+		return pauseJob(o, paused)
 	case *apps.CloneSet:
 		pauseCloneSet(&o.Spec, paused)
 		return nil
@@ -89,6 +91,8 @@ func pauseStatefulSet(sentence string, spec *apps.StatefulSetSpec, paused bool) 
 // promote lets all pods be updated: nothing is held back and nothing paused.
 func promote(object client.Object) error {
 	switch o := object.(type) {
+	case *apps.BroadcastJob:
+		promoteJob(o)
 	case *apps.CloneSet:
 		if rolling := o.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.Partition != nil {
 			rolling.Partition = new(intstr.FromInt32(0))
@@ -128,6 +132,8 @@ func restart(object client.Object, now time.Time) error {
 func undecodable(object client.Object) error {
 	path := field.NewPath("spec", "template")
 	switch o := object.(type) {
+	case *apps.BroadcastJob:
+		return o.Spec.Template.Err(path)
 	case *apps.CloneSet:
 		return o.Spec.Template.Err(path)
 	case *apps.DaemonSet:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
@@ -92,6 +94,9 @@ func newVerb(name, short string, run func(context.Context, client.Client, io.Wri
 			if err != nil {
 				return err
 			}
+			if isJob(key) && !slices.Contains(jobVerbs(), name) {
+				return noVerb(name)
+			}
 			return run(cmd.Context(), c, cmd.OutOrStdout(), key)
 		},
 	}
@@ -105,7 +110,7 @@ func open(hub *console.Hub, name string) (wire.Key, client.Client, error) {
 	if err != nil {
 		return wire.Key{}, nil, err
 	}
-	key, err := console.Workload(name, namespace)
+	key, err := console.Workload(name, namespace, apps.BroadcastJobKind)
 	if err != nil {
 		return wire.Key{}, nil, err
 	}
@@ -114,6 +119,9 @@ func open(hub *console.Hub, name string) (wire.Key, client.Client, error) {
 }
 
 func get(ctx context.Context, c client.Client, key wire.Key) (client.Object, error) {
+	if isJob(key) {
+		return getJob(ctx, c, key)
+	}
 	object := kinds.Workloads()[key.GroupKind()].New()
 	if err := c.Get(ctx, key.Workload(), object); err != nil {
 		if apierrors.IsNotFound(err) {

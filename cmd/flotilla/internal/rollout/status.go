@@ -37,7 +37,8 @@ type Status struct {
 	// Reason and Message are those of the condition that settles the phase.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Replicas exist; Updated of them run the new template, Ready are ready.
+	// Replicas exist; Updated of them run the new template, Ready are ready. Of a BroadcastJob they are the nodes that it
+	// runs on, those on which its pod has ended, and those on which it succeeded.
 	Replicas int32 `json:"replicas"`
 	Updated  int32 `json:"updated"`
 	Ready    int32 `json:"ready"`
@@ -57,6 +58,12 @@ func statusOf(object client.Object) Status {
 	found := map[string]condition{}
 	var observed int64
 	switch o := object.(type) {
+	case *apps.BroadcastJob:
+		s.Kind, observed = apps.BroadcastJobKind.Kind, o.Status.ObservedGeneration
+		s.Replicas, s.Updated, s.Ready = o.Status.Desired, o.Status.Succeeded+o.Status.Failed, o.Status.Succeeded
+		for _, c := range o.Status.Conditions {
+			found[string(c.Type)] = condition{c.Status, c.Reason, c.Message}
+		}
 	case *apps.CloneSet:
 		s.Kind, observed = apps.CloneSetKind.Kind, o.Status.ObservedGeneration
 		s.Replicas, s.Updated, s.Ready = o.Status.Replicas, o.Status.UpdatedReplicas, o.Status.ReadyReplicas
@@ -144,6 +151,10 @@ func (s *Status) text() string {
 		s.Replicas,
 		s.Ready,
 	)
+	if s.Kind == apps.BroadcastJobKind.Kind {
+		text = fmt.Sprintf("%s %s/%s: %s; on %d of %d nodes the pod has ended, on %d it succeeded", s.Kind, s.Namespace, s.Name,
+			s.Phase, s.Updated, s.Replicas, s.Ready)
+	}
 	switch {
 	case s.Reason != "":
 		text += fmt.Sprintf(" (%s: %s)", s.Reason, s.Message)

@@ -112,14 +112,16 @@ func (c *caches) ready(*http.Request) error {
 	return errors.New("the caches for the admission of pods are not filled yet")
 }
 
-// Slim is the cache's transform of ReplicaSets and Jobs, whose pod templates nobody here reads. It changes the object
-// that it is given; such objects must never be sent to the API server as a whole. It is for memberagent.CacheOptions.
+// Slim is the cache's transform of ReplicaSets and Jobs, whose pod templates nobody here reads. Of the status of a Job
+// it keeps when it began and how it ended. It changes the object that it is given; such objects must never be sent to
+// the API server as a whole. It is for memberagent.CacheOptions.
 func Slim(obj any) (any, error) {
 	switch w := obj.(type) {
 	case *appsv1.ReplicaSet:
 		w.Spec.Template, w.Status = corev1.PodTemplateSpec{}, appsv1.ReplicaSetStatus{}
 	case *batchv1.Job:
-		w.Spec.Template, w.Status = corev1.PodTemplateSpec{}, batchv1.JobStatus{}
+		w.Spec.Template = corev1.PodTemplateSpec{}
+		w.Status = batchv1.JobStatus{StartTime: w.Status.StartTime, Conditions: w.Status.Conditions}
 	}
 	return cache.TransformStripManagedFields()(obj)
 }

@@ -1,0 +1,58 @@
+package broadcastjob
+
+import (
+	"context"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
+)
+
+// Reconciler brings BroadcastJobs to what their specs ask for.
+type Reconciler struct {
+	*workload.Controller[*v1beta1.BroadcastJob, memory]
+	// ask asks an address of a check, and returns why the check does not hold, "" if it does.
+	ask func(context.Context, *v1beta1.BatchHTTP) string
+}
+
+// memory is what a job remembers between passes.
+type memory struct{ looks looks }
+
+type pass = workload.Pass[*v1beta1.BroadcastJob, memory]
+
+// scope is one pass over one job.
+type scope struct {
+	*pass
+	job   *v1beta1.BroadcastJob
+	facts Facts
+	plan  Plan
+	done  workload.Done
+}
+
+func (r *Reconciler) phases(p *pass) []workload.Phase {
+	return workload.Phases(&scope{pass: p, job: p.Object}, r.gather, r.decide, r.save, r.apply, r.report)
+}
+
+// decide makes the plan. A job that is being deleted has none.
+func (r *Reconciler) decide(_ context.Context, s *scope) (bool, error) {
+	if s.Leaving == nil {
+		s.plan = Compute(s.facts)
+		s.Memory.looks.over = s.facts.isOver(&s.plan)
+		s.Sooner(s.plan.Wake)
+	}
+	return true, nil
+}
+
+// save writes the status if the plan changes what must survive a restart. The pass ends then: the write brings the next
+// one.
+func (r *Reconciler) save(ctx context.Context, s *scope) (bool, error) {
+	want := s.status()
+	if s.Leaving != nil || sameProgress(&s.job.Status, &want) {
+		return true, nil
+	}
+	have := s.job.Status
+	if err := r.Report(ctx, s.pass, workload.Status{Have: &have, Want: &want}); err != nil {
+		return false, err
+	}
+	r.tell(s, want)
+	return false, nil
+}
