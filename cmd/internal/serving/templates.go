@@ -58,7 +58,7 @@ func templates(client admissionregistrationv1.WebhookClientConfig) admissionregi
 				APIVersions: []string{v1alpha1.GroupVersion.Version, v1beta1.GroupVersion.Version},
 				Resources: []string{"advancedcronjobs", "broadcastjobs", "clonesets", "daemonsets", "statefulsets",
 					"uniteddeployments"},
-				Scope:       new(admissionregistrationv1.NamespacedScope),
+				Scope: new(admissionregistrationv1.NamespacedScope),
 			},
 		}},
 		FailurePolicy:           new(admissionregistrationv1.Ignore),
