@@ -1,12 +1,12 @@
 package hub_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -103,9 +103,9 @@ func TestDaemonSets(t *testing.T) {
 	f.daemonSetIs(set, "the nodes of north count no more", 11, 11)
 	f.eventually("north loses its DaemonSet", func() error {
 		err := f.client.Get(f.ctx, keyOf(daemons, f.namespace, "log").Work("north"), &work.Work{})
-		if apierrors.IsNotFound(err) {
-			return nil
+		if err == nil {
+			return errors.New("it has its Work")
 		}
-		return fmt.Errorf("its Work: %v", err)
+		return client.IgnoreNotFound(err)
 	})
 }

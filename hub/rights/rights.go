@@ -49,7 +49,8 @@ func Rules() []rbacv1.PolicyRule {
 		rule("", "events", "create patch"),
 		rule("events.k8s.io", "events", "create patch"),
 		// What users ask for is theirs; the hub writes its status, and owns a placement by it.
-		rule(kruise, "advancedcronjobs broadcastjobs clonesets daemonsets statefulsets uniteddeployments workloadspreads", read),
+		rule(kruise,
+			"advancedcronjobs broadcastjobs clonesets daemonsets statefulsets uniteddeployments workloadspreads", read),
 		rule(kruise, "advancedcronjobs/status broadcastjobs/status clonesets/status daemonsets/status statefulsets/status "+
 			"uniteddeployments/status", "patch"),
 		rule(kruise,

@@ -36,8 +36,8 @@ type jobSpec struct {
 }
 
 // Templates compares the templates of an AdvancedCronJob, BroadcastJob, CloneSet, DaemonSet, StatefulSet or
-// UnitedDeployment of apps.kruise.io, in any version of it, with the types of Kubernetes. It finds nothing in objects of
-// other kinds. The definition of the kind checks the other fields.
+// UnitedDeployment of apps.kruise.io, in any version of it, with the types of Kubernetes. It finds nothing in objects
+// of other kinds. The definition of the kind checks the other fields.
 func Templates(kind string, object []byte) Findings {
 	var f Findings
 	switch kind {

@@ -225,7 +225,26 @@ func (d *decision) gather() {
 		return cmp.Or(strings.Compare(a.Node, b.Node), cmp.Compare(rank(a), rank(b)), a.Created.Compare(b.Created),
 			strings.Compare(a.Name, b.Name))
 	})
-	counted, left := map[string]bool{}, map[string]bool{}
+	counted, left := d.sort(pods, fits)
+	d.active += len(d.leaving)
+	for _, n := range d.facts.Nodes {
+		if !n.Fits || counted[n.Name] {
+			continue
+		}
+		d.Counts.Desired++
+		if !left[n.Name] {
+			d.free = append(d.free, n)
+		}
+	}
+	slices.SortFunc(d.free, func(a, b Node) int {
+		return cmp.Or(unorderedLast(a, b), strings.Compare(a.Order, b.Order), strings.Compare(a.Name, b.Name))
+	})
+}
+
+// sort finds which pods count, which are leaving, and which are to be deleted, of pods in the order of rank. It returns
+// the nodes with a pod that counts, and those that a pod is leaving.
+func (d *decision) sort(pods []Pod, fits map[string]bool) (counted, left map[string]bool) {
+	counted, left = map[string]bool{}, map[string]bool{}
 	for _, pod := range pods {
 		_, exists := fits[pod.Node]
 		misplaced := pod.State == Pending && !fits[pod.Node] || pod.State == Running && !exists
@@ -243,19 +262,7 @@ func (d *decision) gather() {
 			d.add(pod)
 		}
 	}
-	d.active += len(d.leaving)
-	for _, n := range d.facts.Nodes {
-		if !n.Fits || counted[n.Name] {
-			continue
-		}
-		d.Counts.Desired++
-		if !left[n.Name] {
-			d.free = append(d.free, n)
-		}
-	}
-	slices.SortFunc(d.free, func(a, b Node) int {
-		return cmp.Or(unorderedLast(a, b), strings.Compare(a.Order, b.Order), strings.Compare(a.Name, b.Name))
-	})
+	return counted, left
 }
 
 // rank orders the pods of a node: the first one counts.

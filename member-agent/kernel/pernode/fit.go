@@ -54,7 +54,8 @@ type Fit struct {
 	requests    corev1.ResourceList
 }
 
-// FitOf returns the fit of a template's spec, with the tolerations of Tolerate. Whether nodes have room does not matter.
+// FitOf returns the fit of a template's spec, with the tolerations of Tolerate. Whether nodes have room does not
+// matter.
 func FitOf(spec *corev1.PodSpec) Fit {
 	tolerant := corev1.PodSpec{HostNetwork: spec.HostNetwork, Tolerations: slices.Clone(spec.Tolerations)}
 	Tolerate(&tolerant)

@@ -214,7 +214,8 @@ func forbids(w *world) {
 		w.Fatalf("%d jobs run", len(first))
 	}
 	if active := w.get().Status.Active; len(active) != 1 || active[0].Name != first[0].Name ||
-		active[0].Kind != "BroadcastJob" || active[0].APIVersion != "apps.kruise.io/v1beta1" || active[0].UID != first[0].UID {
+		active[0].Kind != "BroadcastJob" || active[0].APIVersion != "apps.kruise.io/v1beta1" ||
+			active[0].UID != first[0].UID {
 		w.Errorf("%+v", active)
 	}
 	w.end(&first[0])
@@ -261,7 +262,8 @@ func startsOnce(w *world) {
 	var jobs []v1beta1.BroadcastJob
 	w.eventually("the newest tick is started", func() string {
 		jobs = w.broadcasts()
-		if last := w.get().Status.LastScheduleTime; len(jobs) != 1 || last == nil || !last.Time.Equal(since.Add(40*time.Minute)) {
+		if last := w.get().Status.LastScheduleTime; len(jobs) != 1 || last == nil ||
+			!last.Time.Equal(since.Add(40*time.Minute)) {
 			return fmt.Sprintf("%d jobs, %v", len(jobs), last)
 		}
 		return ""

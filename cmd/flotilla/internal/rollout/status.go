@@ -52,43 +52,43 @@ type condition struct {
 	reason, message string
 }
 
+// byType returns conditions by their types.
+func byType[C conditions.Own[C]](list []C) map[string]condition {
+	out := make(map[string]condition, len(list))
+	for _, c := range list {
+		common, _ := c.Common()
+		out[common.Type] = condition{corev1.ConditionStatus(common.Status), common.Reason, common.Message}
+	}
+	return out
+}
+
 // statusOf reads the status of an object. It is pure.
 func statusOf(object client.Object) Status {
 	s := Status{Namespace: object.GetNamespace(), Name: object.GetName()}
-	found := map[string]condition{}
+	var found map[string]condition
 	var observed int64
 	switch o := object.(type) {
 	case *apps.BroadcastJob:
 		s.Kind, observed = apps.BroadcastJobKind.Kind, o.Status.ObservedGeneration
 		s.Replicas, s.Updated, s.Ready = o.Status.Desired, o.Status.Succeeded+o.Status.Failed, o.Status.Succeeded
-		for _, c := range o.Status.Conditions {
-			found[string(c.Type)] = condition{c.Status, c.Reason, c.Message}
-		}
+		found = byType(o.Status.Conditions)
 	case *apps.CloneSet:
 		s.Kind, observed = apps.CloneSetKind.Kind, o.Status.ObservedGeneration
 		s.Replicas, s.Updated, s.Ready = o.Status.Replicas, o.Status.UpdatedReplicas, o.Status.ReadyReplicas
-		for _, c := range o.Status.Conditions {
-			found[string(c.Type)] = condition{c.Status, c.Reason, c.Message}
-		}
+		found = byType(o.Status.Conditions)
 	case *apps.DaemonSet:
 		s.Kind, observed = apps.DaemonSetKind.Kind, o.Status.ObservedGeneration
 		s.Replicas, s.Updated = o.Status.CurrentNumberScheduled, o.Status.UpdatedNumberScheduled
 		s.Ready = o.Status.NumberReady
-		for _, c := range o.Status.Conditions {
-			found[string(c.Type)] = condition{c.Status, c.Reason, c.Message}
-		}
+		found = byType(o.Status.Conditions)
 	case *apps.StatefulSet:
 		s.Kind, observed = apps.StatefulSetKind.Kind, o.Status.ObservedGeneration
 		s.Replicas, s.Updated, s.Ready = o.Status.Replicas, o.Status.UpdatedReplicas, o.Status.ReadyReplicas
-		for _, c := range o.Status.Conditions {
-			found[string(c.Type)] = condition{c.Status, c.Reason, c.Message}
-		}
+		found = byType(o.Status.Conditions)
 	case *apps.UnitedDeployment:
 		s.Kind, observed = apps.UnitedDeploymentKind.Kind, o.Status.ObservedGeneration
 		s.Replicas, s.Updated, s.Ready = o.Status.Replicas, o.Status.UpdatedReplicas, o.Status.ReadyReplicas
-		for _, c := range o.Status.Conditions {
-			found[string(c.Type)] = condition{c.Status, c.Reason, c.Message}
-		}
+		found = byType(o.Status.Conditions)
 	}
 	s.unseen = observed == 0
 	ready, stalled, progressing := found[apps.ConditionReady], found[apps.ConditionStalled],
