@@ -215,7 +215,7 @@ func forbids(w *world) {
 	}
 	if active := w.get().Status.Active; len(active) != 1 || active[0].Name != first[0].Name ||
 		active[0].Kind != "BroadcastJob" || active[0].APIVersion != "apps.kruise.io/v1beta1" ||
-			active[0].UID != first[0].UID {
+		active[0].UID != first[0].UID {
 		w.Errorf("%+v", active)
 	}
 	w.end(&first[0])

@@ -89,7 +89,8 @@ func TestCompute(t *testing.T) {
 
 func TestStatusOfAnEndedJobStays(t *testing.T) {
 	w := newWorld(t, "a:s b:f c:r", failure("FailFast"))
-	if got, status := w.step(); got != "-c:JobEnded" || status.Failed != 2 || status.Succeeded != 1 || status.Active != 0 ||
+	if got, status := w.step(); got != "-c:JobEnded" || status.Failed != 2 || status.Succeeded != 1 ||
+		status.Active != 0 ||
 		status.CompletionTime == nil {
 		t.Errorf("%q, %+v", got, status)
 	}

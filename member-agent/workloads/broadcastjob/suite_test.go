@@ -419,7 +419,9 @@ func endsRestartingPods(w *world) {
 		w.must(w.Status().Patch(w.Context(), &pod, client.MergeFrom(before)))
 		return ""
 	})
-	w.wait("crash", "the pod has failed", func(s v1beta1.BroadcastJobStatus) bool { return s.Failed == 1 && s.Active == 0 })
+	w.wait("crash", "the pod has failed", func(s v1beta1.BroadcastJobStatus) bool {
+		return s.Failed == 1 && s.Active == 0
+	})
 	w.eventually("the kubelet is told to end the pod", func() string {
 		if deadline := w.pods("crash")[0].Spec.ActiveDeadlineSeconds; deadline == nil || *deadline != 1 {
 			return fmt.Sprint(deadline)
