@@ -102,7 +102,7 @@ func expectRefused(t *testing.T, admin *rest.Config) {
 		apps.GroupVersion.WithKind("CloneSet"): false, corev1.SchemeGroupVersion.WithKind("ConfigMap"): false,
 		apps.GroupVersion.WithKind("UnitedDeployment"): true, apps.GroupVersion.WithKind("WorkloadSpread"): true,
 		corev1.SchemeGroupVersion.WithKind("Secret"): true, corev1.SchemeGroupVersion.WithKind("Service"): true,
-		corev1.SchemeGroupVersion.WithKind("ServiceAccount"): true, batchv1.SchemeGroupVersion.WithKind("Job"): true,
+		corev1.SchemeGroupVersion.WithKind("ServiceAccount"): true, batchv1.SchemeGroupVersion.WithKind("CronJob"): true,
 	} {
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(kind)
