@@ -62,8 +62,7 @@ func layers() []layer {
 		all = append(all, layer{part: "member-agent/kernel/" + name, own: kernel, pure: true,
 			why: "it is a pure part of the kernel"})
 	}
-	shared := []string{"member-agent/kernel/history", "member-agent/kernel/budget", "member-agent/kernel/conditions",
-		"member-agent/kernel/endpoint"}
+	shared := []string{"member-agent/kernel/history", "member-agent/kernel/budget", "member-agent/kernel/conditions"}
 	decides := append([]string{"apis", "topology"}, shared...)
 	decides = append(decides, pureHub()...)
 	all = append(all, layer{part: "hub/wire/karmada", own: append([]string{"apis", "topology", "hub"}, shared...),
@@ -86,8 +85,10 @@ func layers() []layer {
 			"member-agent/nodedaemon"},
 			why: "the node daemon is a program of its own; it shares the contract and the predicates of pods"},
 		layer{part: "member-agent", own: []string{"apis", "topology", "member-agent"}, why: "an agent runs without a hub"},
+		layer{part: "hub/checks", own: append([]string{"apis", "topology", "hub", "member-agent/kernel/endpoint"}, shared...),
+			why: "checks of waves and of jobs ask addresses with the same refusals"},
 		layer{part: "hub", own: append([]string{"apis", "topology", "hub"}, shared...),
-			why: "the hub shares history, budget, conditions and endpoint with the agent, nothing else"},
+			why: "the hub shares history, budget and conditions with the agent, and hub/checks the dialler"},
 		layer{part: "cmd", own: []string{"apis", "topology", "hub", "member-agent", "cmd", "e2e"},
 			why: "a binary may use everything; e2e/fleet runs the clusters of flotilla try"},
 		layer{part: "e2e", own: []string{"apis", "topology", "hub", "member-agent", "cmd", "e2e"},

@@ -87,7 +87,7 @@ func Summarise(f *Facts) Sum {
 	if f.Placement != nil {
 		s.sumCells(f)
 	} else if f.Kind.Mode == kinds.PerMember && !f.Deleting {
-		s.Answered = false // nobody knows yet how many pods there are to be
+		s.Answered = false // the number of desired pods is not known yet
 	}
 	if s.Enough = s.Whole.ExpectedUpdated; f.Observed.OnDelete {
 		s.Enough = min(s.Whole.Updated, s.Whole.Desired)

@@ -209,8 +209,8 @@ func reachesAll(d *draft, spec *topology.WorkloadPlacementSpec, replicas map[str
 	})
 }
 
-// keepsOld tells whether pods of a member are to keep the template of before. A member that has the whole object may
-// get a node at any time whose pod is to be of that template.
+// keepsOld reports whether pods of a member keep the previous template. A member that runs the whole object may get a
+// node at any time whose pod needs that template.
 func keepsOld(order []*topology.Cell) bool {
 	old := map[string]int32{}
 	for _, c := range order {

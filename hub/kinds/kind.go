@@ -114,7 +114,8 @@ type Kind struct {
 	Observe func(Object) Observed
 	// Failures are the published conditions by which a member object tells of what its controller retries.
 	Failures []Failure
-	// Held are reasons of a member object's Ready=False that stand for the whole workload, as nothing else moves it on.
+	// Held are reasons of Ready=False of a member's object that the hub shows for the whole workload: only a person ends
+	// them.
 	Held []string
 	// AnswersWhenStalled reports whether a member object answers an order that it cannot carry out.
 	AnswersWhenStalled bool

@@ -89,7 +89,7 @@ type Progress struct {
 	BatchStarted, Settled time.Time
 	Halted                *Halt
 	// Excused is how many failed pods do not count, and ChecksExcused reports whether the checks of the batch do not
-	// count: somebody resumed the job.
+	// count: a person resumed the job.
 	Excused       int
 	ChecksExcused bool
 }
@@ -110,7 +110,7 @@ type Facts struct {
 	// Findings halt the job. Unchecked reports whether a check has no result yet, which keeps the next batch waiting.
 	Findings  []Finding
 	Unchecked bool
-	// Resumed is when somebody resumed the job last, zero for never. Promoted is a batch after which the next one is to
+	// Resumed is when a person resumed the job last, zero for never. Promoted is a batch after which the next one is to
 	// begin without a soak and whatever checks find, 0 for none.
 	Resumed  time.Time
 	Promoted int
@@ -322,7 +322,7 @@ func (d *decision) afterEnd() {
 	}
 }
 
-// resume takes back a halt if somebody resumed the job after it, and lets a promoted batch end.
+// resume takes back a halt if a person resumed the job after it, and lets a promoted batch end.
 func (d *decision) resume() {
 	if d.Progress.Batch > 0 && d.facts.Promoted == d.Progress.Batch {
 		d.Progress.ChecksExcused = true

@@ -33,24 +33,28 @@ type Job struct {
 // deleting reports whether the job has been deleted and is still there.
 func (j Job) deleting() bool { return j.Object.GetDeletionTimestamp() != nil }
 
-// gather reads the jobs.
+// gather reads the jobs. They have no index by their owner: an index of BroadcastJobs cannot be made before their
+// definition is there, and its lack would end the agent.
 func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
-	options := []client.ListOption{client.InNamespace(s.cron.Namespace),
-		client.MatchingFields{indexField: string(s.cron.UID)}, client.UnsafeDisableDeepCopy}
+	options := []client.ListOption{client.InNamespace(s.cron.Namespace), client.UnsafeDisableDeepCopy}
 	s.facts = Facts{Cron: s.cron, Now: r.Clock.Now(), Started: s.Memory.started}
 	var jobs batchv1.JobList
 	if err := r.Client.List(ctx, &jobs, options...); err != nil {
 		return false, fmt.Errorf("list its Jobs: %w", err)
 	}
 	for i := range jobs.Items {
-		s.facts.Jobs = append(s.facts.Jobs, nativeJob(&jobs.Items[i]))
+		if metav1.IsControlledBy(&jobs.Items[i], s.cron) {
+			s.facts.Jobs = append(s.facts.Jobs, nativeJob(&jobs.Items[i]))
+		}
 	}
 	var broadcasts v1beta1.BroadcastJobList
 	if err := r.Client.List(ctx, &broadcasts, options...); err != nil {
 		return false, fmt.Errorf("list its BroadcastJobs: %w", err)
 	}
 	for i := range broadcasts.Items {
-		s.facts.Jobs = append(s.facts.Jobs, broadcastJob(&broadcasts.Items[i]))
+		if metav1.IsControlledBy(&broadcasts.Items[i], s.cron) {
+			s.facts.Jobs = append(s.facts.Jobs, broadcastJob(&broadcasts.Items[i]))
+		}
 	}
 	return true, nil
 }

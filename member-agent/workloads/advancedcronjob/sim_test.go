@@ -63,7 +63,6 @@ func simulate(t *testing.T, seed uint64) *simulated {
 	s.api = fake.NewClientBuilder().WithScheme(scheme).
 		WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, object).
 		WithStatusSubresource(&v1beta1.AdvancedCronJob{}, &v1beta1.BroadcastJob{}, &batchv1.Job{}).
-		WithIndex(&batchv1.Job{}, indexField, ownerUID).WithIndex(&v1beta1.BroadcastJob{}, indexField, ownerUID).
 		WithInterceptorFuncs(interceptor.Funcs{Create: s.create, Delete: s.delete, SubResourcePatch: s.patchStatus}).Build()
 	s.restart()
 	return s

@@ -34,7 +34,7 @@ type world struct {
 	name string
 }
 
-// TestOnAServer runs every story on one cluster, in parallel.
+// TestOnAServer runs every scenario on one cluster, in parallel.
 func TestOnAServer(t *testing.T) {
 	c := apiserver.Cluster(t, fleet.ClusterSpec{Name: "solo", Nodes: fleet.Nodes("solo", "eu", []string{"a"}, 1)}, false,
 		"advancedcronjobs.apps.kruise.io", "broadcastjobs.apps.kruise.io")
@@ -49,8 +49,8 @@ func TestOnAServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("stories", func(t *testing.T) {
-		for name, story := range map[string]func(*world){
+	t.Run("scenarios", func(t *testing.T) {
+		for name, scenario := range map[string]func(*world){
 			"starts jobs by the schedule, and keeps as many as asked": keepsHistory,
 			"misses ticks while a job runs, and says so":              forbids,
 			"replaces the job that runs":                              replaces,
@@ -60,7 +60,7 @@ func TestOnAServer(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				story(&world{T: t, Client: api})
+				scenario(&world{T: t, Client: api})
 			})
 		}
 	})

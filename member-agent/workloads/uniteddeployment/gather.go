@@ -20,8 +20,10 @@ import (
 // indexField is the cache index of children by the uid of the UnitedDeployment that controls them.
 const indexField = "uniteddeployment.controller"
 
+// indexChildren indexes the native kinds. CloneSets and StatefulSets of apps.kruise.io have no index: it cannot be made
+// before their definitions are there, and its lack would end the agent.
 func indexChildren(ctx context.Context, indexer client.FieldIndexer) error {
-	for _, k := range []kind{cloneSetKind, deploymentKind, statefulSetKind, advancedKind} {
+	for _, k := range []kind{deploymentKind, statefulSetKind} {
 		err := indexer.IndexField(ctx, emptyOf(k), indexField, func(object client.Object) []string {
 			if ref := metav1.GetControllerOf(object); ref != nil && ref.Kind == kruise.UnitedDeploymentKind.Kind {
 				return []string{string(ref.UID)}
@@ -39,11 +41,10 @@ func indexChildren(ctx context.Context, indexer client.FieldIndexer) error {
 // the cache does not know yet are read from the API server.
 func (r *reconciler) gatherChildren(ctx context.Context, s *scope) ([]child, error) {
 	ud := s.ud
-	options := []client.ListOption{
-		client.InNamespace(ud.Namespace), client.MatchingFields{indexField: string(ud.UID)}, client.UnsafeDisableDeepCopy,
-	}
+	all := []client.ListOption{client.InNamespace(ud.Namespace), client.UnsafeDisableDeepCopy}
+	options := append(slices.Clone(all), client.MatchingFields{indexField: string(ud.UID)})
 	var sets kruise.CloneSetList
-	if err := r.Client.List(ctx, &sets, options...); err != nil {
+	if err := r.Client.List(ctx, &sets, all...); err != nil {
 		return nil, fmt.Errorf("list its CloneSets: %w", err)
 	}
 	var deployments appsv1.DeploymentList
@@ -55,12 +56,14 @@ func (r *reconciler) gatherChildren(ctx context.Context, s *scope) ([]child, err
 		return nil, fmt.Errorf("list its StatefulSets: %w", err)
 	}
 	var advanced kruise.StatefulSetList
-	if err := r.Client.List(ctx, &advanced, options...); err != nil {
+	if err := r.Client.List(ctx, &advanced, all...); err != nil {
 		return nil, fmt.Errorf("list its StatefulSets of apps.kruise.io: %w", err)
 	}
 	var children []child
 	for i := range sets.Items {
-		children = append(children, fromCloneSet(&sets.Items[i]))
+		if metav1.IsControlledBy(&sets.Items[i], ud) {
+			children = append(children, fromCloneSet(&sets.Items[i]))
+		}
 	}
 	for i := range deployments.Items {
 		children = append(children, fromDeployment(&deployments.Items[i]))
@@ -69,7 +72,9 @@ func (r *reconciler) gatherChildren(ctx context.Context, s *scope) ([]child, err
 		children = append(children, fromStatefulSet(&statefulSets.Items[i]))
 	}
 	for i := range advanced.Items {
-		children = append(children, fromAdvanced(&advanced.Items[i]))
+		if metav1.IsControlledBy(&advanced.Items[i], ud) {
+			children = append(children, fromAdvanced(&advanced.Items[i]))
+		}
 	}
 	for _, made := range s.Memory.unseen(children) {
 		c, err := r.readMade(ctx, ud, made)
