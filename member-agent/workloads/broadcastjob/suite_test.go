@@ -94,19 +94,7 @@ func scenarios() map[string]func(*world) {
 // eventually polls until check returns "", and fails with what it said last.
 func (w *world) eventually(what string, check func() string) {
 	w.Helper()
-	deadline := time.Now().Add(limit)
-	last := ""
-	for time.Now().Before(deadline) {
-		if last = check(); last == "" {
-			return
-		}
-		select {
-		case <-w.Context().Done():
-			w.Fatal(w.Context().Err())
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	w.Fatalf("%s: %s", what, last)
+	apiserver.Eventually(w, limit, what, check)
 }
 
 func (w *world) must(err error) {

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"runtime/debug"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -564,23 +563,8 @@ var (
 // TestSimulated runs the controller in worlds where everything goes wrong that can, and holds it to its limits, and to
 // an end.
 func TestSimulated(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		defer debug.SetGCPercent(debug.SetGCPercent(800))
-		failed := 0
-		for seed := range uint64(*seeds) {
-			if *simSeed != 0 && seed+1 != *simSeed {
-				continue
-			}
-			if _, err := simulate(t, seed+1, false); err != nil {
-				story, _ := simulate(t, seed+1, true)
-				if failed++; failed == 1 {
-					t.Log(story)
-				}
-				if t.Errorf("seed %d: %v", seed+1, err); failed == 5 {
-					return
-				}
-			}
-		}
+	simulator.EachSeed(t, *seeds, *simSeed, func(t *testing.T, seed uint64, tell bool) (string, error) {
+		return simulate(t, seed, tell)
 	})
 }
 

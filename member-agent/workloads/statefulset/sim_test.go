@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"runtime/debug"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -441,23 +440,8 @@ var simSeed = flag.Uint64("seed", 0, "run only this seed of the simulation")
 // TestSimulated runs the controller in worlds where everything goes wrong that can, and holds it to its limits, and to
 // an end.
 func TestSimulated(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		defer debug.SetGCPercent(debug.SetGCPercent(800))
-		failed := 0
-		for seed := range uint64(*seeds) {
-			if *simSeed != 0 && seed+1 != *simSeed {
-				continue
-			}
-			if _, err := simulate(t, seed+1, false); err != nil {
-				story, _ := simulate(t, seed+1, true)
-				if failed++; failed == 1 {
-					t.Log(story)
-				}
-				if t.Errorf("seed %d: %v", seed+1, err); failed == 5 {
-					return
-				}
-			}
-		}
+	simulator.EachSeed(t, *seeds, *simSeed, func(t *testing.T, seed uint64, tell bool) (string, error) {
+		return simulate(t, seed, tell)
 	})
 }
 

@@ -120,15 +120,7 @@ func (w *world) must(err error) {
 // eventually polls until check returns "", and fails with what it said last.
 func (w *world) eventually(what string, check func() string) {
 	w.Helper()
-	deadline := time.Now().Add(limit)
-	last := ""
-	for time.Now().Before(deadline) {
-		if last = check(); last == "" {
-			return
-		}
-		w.pause(20 * time.Millisecond)
-	}
-	w.Fatalf("%s: %s", what, last)
+	apiserver.Eventually(w, limit, what, check)
 }
 
 func (w *world) pause(d time.Duration) {
