@@ -13,8 +13,9 @@ const (
 	gcPercent = 800
 )
 
-// EachSeed runs worlds with the seeds from 1 to count, or with the seed only if that is not 0. run returns why the world
-// failed, nil if it did not, and what happened if tell asks for it. The first world that fails runs again, to tell.
+// EachSeed runs worlds with the seeds from 1 to count, or with the seed only if that is not 0. run returns why the
+// world failed, nil if it did not, and what happened if tell asks for it. The first world that fails runs again, to
+// tell.
 func EachSeed(t *testing.T, count int, only uint64, run func(t *testing.T, seed uint64, tell bool) (string, error)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
