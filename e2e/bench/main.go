@@ -9,14 +9,16 @@
 // rollout (CloneSets of hundreds or thousands of pods, by -sizes, in one cluster with simulated nodes, against a bare
 // client, a Deployment, and a Deployment whose pods have the same readiness gate), conversion (reads of a CloneSet as
 // v1alpha1 against reads of the stored version), writes (what the API server computes for a write of a CloneSet against
-// one of a Deployment), plan (flotilla plan of 1 000 workloads), and on demand curve (the agent's CPU per changed pod
-// by size), members (a hub with up to a thousand members, whose agents are simulated in this process), agents (a
-// hundred agents with their real credentials and links, in pretended members of this process, which join, and come back
-// after an outage), tree (flotilla tree of 10 000 pods on such a hub), global (a rollout over three members with one
-// limit, against the same one in one cluster) and statefulset (hundreds of pods with identities, against StatefulSets
-// of apps/v1 and a CloneSet). The bare client says what API server, scheduler and simulated kubelets allow at best. No
-// figure makes it fail; a phase that does not end within its deadline does, and prints what it saw. The deadline is
-// that of 500 pods, and more for more.
+// one of a Deployment), plan (flotilla plan of 1 000 workloads), statefulset (hundreds of pods with identities, against
+// StatefulSets of apps/v1 and a CloneSet) and daemonset (a thousand nodes, against a DaemonSet of apps/v1). On demand:
+// curve (the agent's CPU per changed pod by size), members (a hub with up to a thousand members, whose agents are
+// simulated in this process), agents (a hundred agents with their real credentials and links, in pretended members of
+// this process, which join, and come back after an outage), tree (flotilla tree of 10 000 pods on such a hub) and
+// global (a rollout over three members with one limit, against the same one in one cluster).
+//
+// The bare client says what API server, scheduler and simulated kubelets allow at best. No figure makes it fail; a
+// phase that does not end within its deadline does, and prints what it saw. The deadline is that of 500 pods, and more
+// for more.
 package main
 
 import (
@@ -51,6 +53,7 @@ type options struct {
 	members  []int
 	curve    []int
 	agents   int
+	nodes    int
 	over     time.Duration
 	outage   time.Duration
 	pods     int // the size that is being measured
@@ -71,9 +74,9 @@ func sections() []section {
 	return []section{
 		{"division", divisionSection}, {"delivery", deliverySection}, {"rollout", rolloutSection},
 		{"conversion", conversionSection}, {"writes", writesSection},
-		{"plan", planSection},
+		{"plan", planSection}, {statefulSetSectionName, statefulSetSection}, {daemonSetSectionName, daemonSetSection},
 		{"curve", curveSection}, {"members", membersSection}, {"agents", agentsSection}, {"tree", treeSection},
-		{"global", globalSection}, {statefulSetSectionName, statefulSetSection},
+		{"global", globalSection},
 	}
 }
 
@@ -109,8 +112,8 @@ func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.progress, format
 func main() {
 	var o options
 	flag.StringVar(&o.only, "only", "", "comma-separated `sections` to run: "+
-		"division, delivery, rollout, conversion, writes, plan, curve, members, agents, tree, global, statefulset "+
-		"(default all but the last six)")
+		"division, delivery, rollout, conversion, writes, plan, statefulset, daemonset, curve, members, agents, tree, "+
+		"global (default all but the last five)")
 	flag.IntVar(&o.runs, "n", 1, "number of runs; the table shows the median, and the range where there are several")
 	flag.StringVar(&o.floors, "floors", strings.Join(floorNames(), ","),
 		"comma-separated `floors` of the section rollout: what a CloneSet is held against")
@@ -127,6 +130,7 @@ func main() {
 		"(default 3)", numbers(&o.clusters))
 	flag.Func("members", "comma-separated numbers of simulated `members` in the section members (default 10,100,1000)",
 		numbers(&o.members))
+	flag.IntVar(&o.nodes, "nodes", 1000, "`number` of nodes in the section daemonset, rounded down to pairs")
 	flag.IntVar(&o.agents, "agents", 100, "`number` of agents that join in the section agents")
 	flag.DurationVar(&o.over, "over", time.Minute,
 		"time over which the agents of the section agents come; 0 is all at once")
@@ -196,6 +200,9 @@ func (o *options) validate() error {
 		if !slices.Contains(floorNames(), name) {
 			return fmt.Errorf("floor %q: use %s", name, strings.Join(floorNames(), ", "))
 		}
+	}
+	if o.nodes < 2 {
+		return fmt.Errorf("-nodes %d: give 2 or more", o.nodes)
 	}
 	if o.runs < 1 || o.fan < 1 || o.replicas < 1 || o.agents < 1 || o.over < 0 || o.outage < 0 {
 		return errors.New("-n, -workloads, -replicas and -agents must be 1 or more, -over and -outage 0 or more")

@@ -18,17 +18,22 @@ import (
 // sees the pod. That is the second write for each pod, which updates in place cost.
 func (r *rollout) gatedPhases(ctx context.Context) error {
 	k := gatedDeploymentKind()
+	return r.whileOpening(ctx, r.named(nameOf(k)), func(ctx context.Context) error { return r.deploymentPhases(ctx, k) })
+}
+
+// whileOpening calls do while an opener opens the readiness gates of the workload.
+func (r *rollout) whileOpening(ctx context.Context, name string, do func(context.Context) error) error {
 	life, stop := context.WithCancel(ctx)
 	defer stop()
 	group, life := errgroup.WithContext(life)
-	opener, err := r.opener(ctx, r.named(nameOf(k)))
+	opener, err := r.opener(ctx, name)
 	if err != nil {
 		return err
 	}
 	group.Go(func() error { return opener(life) })
 	group.Go(func() error {
 		defer stop()
-		return r.deploymentPhases(life, k)
+		return do(life)
 	})
 	return group.Wait()
 }

@@ -74,7 +74,7 @@ const (
 func floorNames() []string { return []string{floorBare, floorDeployment, floorGated} }
 
 func rolloutSection(ctx context.Context, b *bench) error {
-	return inOneCluster(ctx, b, slices.Max(b.sizes), func(ctx context.Context, r *rollout) error {
+	return inOneCluster(ctx, b, nodesFor(slices.Max(b.sizes)), func(ctx context.Context, r *rollout) error {
 		for i, size := range b.sizes {
 			r.bench.pods, r.floors, r.bare, r.bareGated = size, nil, map[string]float64{}, map[string]float64{}
 			if err := r.run(ctx, i == 0); err != nil {
@@ -85,13 +85,18 @@ func rolloutSection(ctx context.Context, b *bench) error {
 	})
 }
 
-// inOneCluster starts a cluster with room for twice the pods, since those that go and come overlap, and calls do.
-func inOneCluster(ctx context.Context, b *bench, pods int, do func(ctx context.Context, r *rollout) error) error {
+// nodesFor returns how many nodes have room for twice the pods, since those that go and come overlap.
+func nodesFor(pods int) int {
 	const perNode, zones = 1000, 2 // fleet's default number of pods
+	return zones * max(5, 2*pods/perNode/zones+1)
+}
+
+// inOneCluster starts a cluster with so many nodes, rounded down to pairs, in two zones, and calls do.
+func inOneCluster(ctx context.Context, b *bench, nodes int, do func(ctx context.Context, r *rollout) error) error {
+	zones := []string{"a", "b"}
 	f, err := fleet.Start(ctx, fleet.Config{
 		Bin: b.bin, NoHub: true, Audit: true, Progress: b.step,
-		Members: []fleet.ClusterSpec{{Name: "east", Nodes: fleet.Nodes("east", "eu", []string{"a", "b"},
-			max(5, 2*pods/perNode/zones+1))}},
+		Members: []fleet.ClusterSpec{{Name: "east", Nodes: fleet.Nodes("east", "eu", zones, nodes/len(zones))}},
 	})
 	if err != nil {
 		return err

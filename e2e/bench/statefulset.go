@@ -34,12 +34,16 @@ type step struct {
 // CloneSet.
 func statefulSetSection(ctx context.Context, b *bench) error {
 	b.pods = b.sizes[0]
-	return inOneCluster(ctx, b, b.pods, func(ctx context.Context, r *rollout) error {
+	return inOneCluster(ctx, b, nodesFor(b.pods), func(ctx context.Context, r *rollout) error {
 		native, err := r.steps(ctx, nativeStatefulSetKind(appsv1.ParallelPodManagement), r.outAndIn())
 		if err != nil {
 			return err
 		}
 		ordered, err := r.orderedSteps(ctx, nativeStatefulSetKind(appsv1.OrderedReadyPodManagement))
+		if err != nil {
+			return err
+		}
+		gated, err := r.gatedOrdered(ctx)
 		if err != nil {
 			return err
 		}
@@ -56,17 +60,21 @@ func statefulSetSection(ctx context.Context, b *bench) error {
 			return err
 		}
 		for _, phase := range []string{phaseOut, phaseIn} {
-			r.beside(parallel, r.pods, phase, took, "StatefulSet of apps/v1, Parallel", controllerManager, native)
+			r.beside(statefulSetSectionName, parallel, r.pods, phase, took, "StatefulSet of apps/v1, Parallel",
+				controllerManager, native)
 		}
 		for _, phase := range []string{phaseOut, phaseInPlace, phaseRecreate, phaseIn} {
-			r.beside(parallel, r.pods, phase, took, "CloneSet", fleet.AgentProgram, clones)
+			r.beside(statefulSetSectionName, parallel, r.pods, phase, took, "CloneSet", fleet.AgentProgram, clones)
 		}
 		inOrder := statefulSetKind(appsv1.OrderedReadyPodManagement)
 		if took, err = r.orderedSteps(ctx, inOrder); err != nil {
 			return err
 		}
 		for _, phase := range []string{phaseOut, phaseIn} {
-			r.beside(inOrder, orderedPods, phase, took, "StatefulSet of apps/v1, OrderedReady", controllerManager, ordered)
+			r.beside(statefulSetSectionName, inOrder, orderedPods, phase, took, "StatefulSet of apps/v1, OrderedReady",
+				controllerManager, ordered)
+			r.beside(statefulSetSectionName, inOrder, orderedPods, phase, took,
+				"StatefulSet of apps/v1, OrderedReady, with the readiness gate", controllerManager, gated)
 		}
 		return nil
 	})
@@ -92,6 +100,28 @@ func (r *rollout) orderedSteps(ctx context.Context, k kind) (map[string]measured
 	defer func() { r.pods = all }()
 	r.pods = orderedPods
 	return r.steps(ctx, k, r.outAndIn())
+}
+
+// gatedOrdered measures the native OrderedReady with pods that have the readiness gate of updates in place, which a
+// client opens as soon as it sees the pod.
+func (r *rollout) gatedOrdered(ctx context.Context) (map[string]measured, error) {
+	k := nativeStatefulSetKind(appsv1.OrderedReadyPodManagement)
+	plain := k.build
+	k.name = "Native StatefulSet OrderedReady with gate"
+	k.build = func(namespace, name string, replicas int32, image string) client.Object {
+		set := plain(namespace, name, replicas, image).(*appsv1.StatefulSet)
+		set.Spec.Template.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: appsv1beta1.InPlaceUpdateReady}}
+		return set
+	}
+	all := r.pods
+	defer func() { r.pods = all }()
+	r.pods = orderedPods
+	var took map[string]measured
+	err := r.whileOpening(ctx, r.named(nameOf(k)), func(ctx context.Context) (err error) {
+		took, err = r.steps(ctx, k, r.outAndIn())
+		return err
+	})
+	return took, err
 }
 
 // steps creates a workload of the kind, measures its steps and returns what each phase took.
@@ -122,12 +152,12 @@ func (r *rollout) steps(ctx context.Context, k kind, steps []step) (map[string]m
 }
 
 // beside reports the seconds and the controller's CPU of a phase beside those of another kind in the same run.
-func (r *rollout) beside(k kind, pods int, phase string, took map[string]measured, floor, program string,
-	floors map[string]measured) {
+func (r *rollout) beside(section string, k kind, pods int, phase string, took map[string]measured, floor,
+	program string, floors map[string]measured) {
 	title := fmt.Sprintf("%s of %d, %s", k.name, pods, phase)
-	r.report.addWithFloor(statefulSetSectionName, title, "s", took[phase].seconds, floor, floors[phase].seconds)
+	r.report.addWithFloor(section, title, "s", took[phase].seconds, floor, floors[phase].seconds)
 	perPod := func(seconds float64) float64 { return seconds * 1000 / float64(pods) }
-	r.report.addWithFloor("statefulset, CPU of the controller per pod", title, "ms",
+	r.report.addWithFloor(section+", CPU of the controller per pod", title, "ms",
 		perPod(took[phase].cpu[fleet.AgentProgram]), program+" for the "+floor, perPod(floors[phase].cpu[program]))
 }
 
