@@ -70,7 +70,13 @@ func (f *faults) kinds() []struct {
 // at most.
 func (f *faults) play(ctx, life context.Context, long longFault) {
 	switch long {
-	case noLongFault:
+	case clockFast:
+		name, ahead := fleet.AgentName(f.member(f.draw)), minutes(f.draw)
+		f.group.Go(func() {
+			if pause(ctx, beforeLongCut) {
+				f.wrongFor(ctx, name, ahead, longCut)
+			}
+		})
 	case memberLost:
 		f.loseOne(ctx, life)
 	case memberCutOff:
@@ -196,20 +202,27 @@ func (f *faults) kill(ctx context.Context, name string, length time.Duration) {
 	f.note("", "%s is started again", name)
 }
 
+// minutes draws by how much a clock is wrong.
+func minutes(draw *rand.Rand) time.Duration {
+	const most = 5
+	return time.Duration(1+draw.IntN(most)) * time.Minute
+}
+
 // setClock sets the clock of a program wrong by minutes, and right again after a time: early enough that the hub has
 // told so, and taken it back, when the world is to be at rest.
 func (f *faults) setClock(ctx context.Context, draw *rand.Rand) {
-	const (
-		most = 5 // minutes
-		last = 10 * time.Second
-	)
 	programs := f.h.Fleet.Programs()
 	name := programs[draw.IntN(len(programs))]
-	off := time.Duration(1+draw.IntN(most)) * time.Minute
+	off := minutes(draw)
 	if draw.IntN(2) == 0 {
 		off = -off
 	}
-	length := upTo(draw, 20*time.Second)
+	f.wrongFor(ctx, name, off, upTo(draw, 20*time.Second))
+}
+
+// wrongFor sets the clock of a program off for a time, which ends a while before ctx.
+func (f *faults) wrongFor(ctx context.Context, name string, off, length time.Duration) {
+	const last = 10 * time.Second
 	if end, ok := ctx.Deadline(); ok {
 		length = min(length, time.Until(end)-last)
 	}
