@@ -44,6 +44,17 @@ func (r *Reconciler) phases(p *pass) []workload.Phase {
 	return workload.Phases(&scope{pass: p, distribution: p.Object}, r.gather, r.decide, r.apply, r.report)
 }
 
+// refuse says why nothing is distributed.
+func (r *Reconciler) refuse(p *pass) []workload.Phase {
+	stall := func(_ context.Context, s *scope) (bool, error) {
+		s.Stalled = &conditions.Cause{Reason: reasonNotEnabled, Message: "this agent does not carry out " +
+			"ResourceDistributions, since it may not read and write the Secrets and ConfigMaps of all namespaces: set " +
+			"resourceDistribution.enabled of its chart, or --resource-distribution"}
+		return true, nil
+	}
+	return workload.Phases(&scope{pass: p, distribution: p.Object}, stall, r.report)
+}
+
 // decide makes the plan. A ResourceDistribution that is being deleted has none: the garbage collector deletes copies.
 func (r *Reconciler) decide(_ context.Context, s *scope) (bool, error) {
 	if s.Leaving != nil || s.Stalled != nil {

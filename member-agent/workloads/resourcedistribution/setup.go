@@ -23,10 +23,15 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
-// Add adds the controller of ResourceDistributions to the manager. It needs the right to read and write all Secrets and
-// ConfigMaps.
+// Add adds the controller of ResourceDistributions to the manager. Where the agent may not read and write all Secrets
+// and ConfigMaps, the controller only says so.
 func Add(_ context.Context, env *workload.Env) error {
 	r := &Reconciler{}
+	if !env.Distributes {
+		b := workload.For(env, r.kind(r.refuse))
+		r.Controller = b.Controller
+		return b.Complete()
+	}
 	b := workload.For(env, r.kind(r.phases))
 	r.Controller = b.Controller
 	marked, err := labels.NewRequirement(v1beta1.LabelDistribution, selection.Exists, nil)

@@ -25,6 +25,7 @@ const (
 	reasonIncomplete      = "Incomplete"
 	reasonInvalidResource = "InvalidResource"
 	reasonInvalidSelector = "InvalidSelector"
+	reasonNotEnabled      = "NotEnabled"
 )
 
 // mostNamed is how many namespaces a condition names, and mostInText how many its message does.
