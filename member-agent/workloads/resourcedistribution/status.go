@@ -19,7 +19,8 @@ import (
 // The reasons of conditions.
 const (
 	reasonSucceeded       = "Succeeded" // as published
-	reasonFailed          = "Failed"
+	reasonNameTaken       = "NameTaken"
+	reasonNoSuchNamespace = "NoSuchNamespace"
 	reasonDistributed     = "Distributed"
 	reasonNoNamespace     = "NoNamespace"
 	reasonIncomplete      = "Incomplete"
@@ -85,6 +86,7 @@ func counted(copies int) string {
 
 // finding is what a published condition says: in which namespaces something fails, and how.
 type finding struct {
+	reason     string
 	namespaces []string
 	message    string
 }
@@ -95,16 +97,16 @@ func (s *scope) findings() map[v1beta1.ResourceDistributionConditionType]finding
 	failed := s.Failed()
 	for v, namespaces := range s.done.failed {
 		condition := conditionOf(v)
-		out[condition] = finding{slices.Sorted(maps.Keys(namespaces)), workload.Text(failed[string(condition)])}
+		out[condition] = finding{conditions.ReasonRetrying, slices.Sorted(maps.Keys(namespaces)), workload.Text(failed[string(condition)])}
 	}
 	if list := s.plan.Conflicts; len(list) > 0 {
 		slices.Sort(list)
-		out[v1beta1.ResourceDistributionConflictOccurred] = finding{list, fmt.Sprintf(
+		out[v1beta1.ResourceDistributionConflictOccurred] = finding{reasonNameTaken, list, fmt.Sprintf(
 			"%s %s of others is in %s, and stays as it is: delete or rename it, or exclude the namespace",
 			s.resource.object.GetKind(), s.facts.Name, named(list))}
 	}
 	if list := s.plan.Missing; len(list) > 0 {
-		out[v1beta1.ResourceDistributionNamespaceNotExists] = finding{list, fmt.Sprintf(
+		out[v1beta1.ResourceDistributionNamespaceNotExists] = finding{reasonNoSuchNamespace, list, fmt.Sprintf(
 			"targets.includedNamespaces names %s, which does not exist: correct the name, or create it", named(list))}
 	}
 	return out
@@ -167,7 +169,7 @@ func (s *scope) conditions(status v1beta1.ResourceDistributionStatus,
 		finding, fails := found[condition]
 		switch {
 		case fails:
-			set(v1beta1.ResourceDistributionCondition{Type: condition, Status: metav1.ConditionTrue, Reason: reasonFailed,
+			set(v1beta1.ResourceDistributionCondition{Type: condition, Status: metav1.ConditionTrue, Reason: finding.reason,
 				Message: finding.message, FailedNamespaces: finding.namespaces[:min(len(finding.namespaces), mostNamed)]})
 		case s.Leaving != nil || s.Stalled != nil: // nothing new is known
 			if had, ok := before[condition]; ok {
