@@ -19,7 +19,7 @@ import (
 // The reasons of conditions.
 const (
 	reasonSucceeded       = "Succeeded" // as published
-	reasonNameTaken       = "NameTaken"
+	reasonForeignObject   = "ForeignObject"
 	reasonNoSuchNamespace = "NoSuchNamespace"
 	reasonDistributed     = "Distributed"
 	reasonNoNamespace     = "NoNamespace"
@@ -101,7 +101,7 @@ func (s *scope) findings() map[v1beta1.ResourceDistributionConditionType]finding
 	}
 	if list := s.plan.Conflicts; len(list) > 0 {
 		slices.Sort(list)
-		out[v1beta1.ResourceDistributionConflictOccurred] = finding{reasonNameTaken, list, fmt.Sprintf(
+		out[v1beta1.ResourceDistributionConflictOccurred] = finding{reasonForeignObject, list, fmt.Sprintf(
 			"%s %s of others is in %s, and stays as it is: delete or rename it, or exclude the namespace",
 			s.resource.object.GetKind(), s.facts.Name, named(list))}
 	}
