@@ -54,7 +54,7 @@ const (
 hub: {server: "https://hub.example.org:6443", authority: system}
 management: {kubeconfigSecret: management}
 drainTimeout: 1h
-agentValues: {image: {repository: our-agent}, agent: {replicas: 3}}
+agentValues: {image: {repository: our-agent}, agent: {replicas: 3}, resourceDistribution: {enabled: true}}
 image: {registry: registry.example.org/flotilla, tag: v1.2.3}
 imagePullSecrets: [{name: registry}]
 serviceAccount: {annotations: {example.org/team: platform}}
