@@ -1,6 +1,9 @@
 package v1beta1
 
 import (
+	"slices"
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -100,6 +103,39 @@ const (
 	ResourceDistributionConflictOccurred   ResourceDistributionConditionType = "ConflictOccurred"
 	ResourceDistributionNamespaceNotExists ResourceDistributionConditionType = "NamespaceNotExists"
 )
+
+// ResourceDistributionConditions returns the published conditions in their order, which is part of the contract.
+func ResourceDistributionConditions() []ResourceDistributionConditionType {
+	return []ResourceDistributionConditionType{
+		ResourceDistributionGetResourceFailed, ResourceDistributionCreateResourceFailed,
+		ResourceDistributionUpdateResourceFailed, ResourceDistributionDeleteResourceFailed,
+		ResourceDistributionConflictOccurred, ResourceDistributionNamespaceNotExists,
+	}
+}
+
+// ReasonResourceDistributionSucceeded is the published reason of these conditions where nothing fails.
+const ReasonResourceDistributionSucceeded = "Succeeded"
+
+// MostFailedNamespaces is how many namespaces a condition names at most.
+const MostFailedNamespaces = 1000
+
+// KeepTransitions returns the conditions that are to be, each with the transition time that it has in have while its
+// status is the same; others changed now.
+func KeepTransitions(have, want []ResourceDistributionCondition, now time.Time) []ResourceDistributionCondition {
+	before := map[ResourceDistributionConditionType]ResourceDistributionCondition{}
+	for _, c := range have {
+		before[c.Type] = c
+	}
+	out := slices.Clone(want)
+	for i := range out {
+		c := &out[i]
+		c.LastTransitionTime = metav1.NewTime(now)
+		if had, ok := before[c.Type]; ok && had.Status == c.Status {
+			c.LastTransitionTime = had.LastTransitionTime
+		}
+	}
+	return out
+}
 
 // ResourceDistributionCondition is a condition of a ResourceDistribution.
 type ResourceDistributionCondition struct {

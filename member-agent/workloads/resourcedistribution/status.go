@@ -18,7 +18,6 @@ import (
 
 // The reasons of conditions.
 const (
-	reasonSucceeded       = "Succeeded" // as published
 	reasonForeignObject   = "ForeignObject"
 	reasonNoSuchNamespace = "NoSuchNamespace"
 	reasonDistributed     = "Distributed"
@@ -29,11 +28,8 @@ const (
 	reasonNotEnabled      = "NotEnabled"
 )
 
-// mostNamed is how many namespaces a condition names, and mostInText how many its message does.
-const (
-	mostNamed  = 1000
-	mostInText = 3
-)
+// mostInText is how many namespaces the message of a condition names.
+const mostInText = 3
 
 // conditionOf is the published condition of what failed.
 func conditionOf(v verb) v1beta1.ResourceDistributionConditionType {
@@ -44,15 +40,6 @@ func conditionOf(v verb) v1beta1.ResourceDistributionConditionType {
 		return v1beta1.ResourceDistributionUpdateResourceFailed
 	default:
 		return v1beta1.ResourceDistributionDeleteResourceFailed
-	}
-}
-
-// published are the published conditions, in their order, which is part of the contract.
-func published() []v1beta1.ResourceDistributionConditionType {
-	return []v1beta1.ResourceDistributionConditionType{
-		v1beta1.ResourceDistributionGetResourceFailed, v1beta1.ResourceDistributionCreateResourceFailed,
-		v1beta1.ResourceDistributionUpdateResourceFailed, v1beta1.ResourceDistributionDeleteResourceFailed,
-		v1beta1.ResourceDistributionConflictOccurred, v1beta1.ResourceDistributionNamespaceNotExists,
 	}
 }
 
@@ -158,35 +145,26 @@ func (s *scope) conditions(status v1beta1.ResourceDistributionStatus,
 		before[c.Type] = c
 	}
 	var out []v1beta1.ResourceDistributionCondition
-	set := func(c v1beta1.ResourceDistributionCondition) {
-		c.LastTransitionTime = metav1.NewTime(now)
-		if had, ok := before[c.Type]; ok && had.Status == c.Status {
-			c.LastTransitionTime = had.LastTransitionTime
-		}
-		out = append(out, c)
-	}
-	for _, condition := range published() {
+	for _, condition := range v1beta1.ResourceDistributionConditions() {
 		finding, fails := found[condition]
+		had, known := before[condition]
 		switch {
 		case fails:
-			set(v1beta1.ResourceDistributionCondition{Type: condition, Status: metav1.ConditionTrue, Reason: finding.reason,
-				Message: finding.message, FailedNamespaces: finding.namespaces[:min(len(finding.namespaces), mostNamed)]})
-		case s.Leaving != nil || s.Stalled != nil: // nothing new is known
-			if had, ok := before[condition]; ok {
-				set(had)
-				continue
-			}
-			fallthrough
+			out = append(out, v1beta1.ResourceDistributionCondition{Type: condition, Status: metav1.ConditionTrue,
+				Reason: finding.reason, Message: finding.message,
+				FailedNamespaces: finding.namespaces[:min(len(finding.namespaces), v1beta1.MostFailedNamespaces)]})
+		case known && (s.Leaving != nil || s.Stalled != nil): // nothing new is known
+			out = append(out, had)
 		default:
-			set(v1beta1.ResourceDistributionCondition{Type: condition, Status: metav1.ConditionFalse,
-				Reason: reasonSucceeded})
+			out = append(out, v1beta1.ResourceDistributionCondition{Type: condition, Status: metav1.ConditionFalse,
+				Reason: v1beta1.ReasonResourceDistributionSucceeded})
 		}
 	}
 	for _, c := range s.summary(status) {
-		set(v1beta1.ResourceDistributionCondition{Type: v1beta1.ResourceDistributionConditionType(c.Type),
+		out = append(out, v1beta1.ResourceDistributionCondition{Type: v1beta1.ResourceDistributionConditionType(c.Type),
 			Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message})
 	}
-	return out
+	return v1beta1.KeepTransitions(status.Conditions, out, now)
 }
 
 // summary returns Ready, Reconciling and Stalled.
