@@ -105,6 +105,7 @@ func CarriedRules() map[string][]rbacv1.PolicyRule {
 		"Job.batch":                            {rule("batch", "jobs", change)},
 		"PersistentVolumeClaim":                {},
 		"ReplicaSet.apps":                      {rule("apps", "replicasets", change)},
+		"ResourceDistribution.apps.kruise.io":  {rule(kruise, "resourcedistributions", change)},
 		"Secret":                               {rule("", "secrets", write)},
 		"Service":                              {rule("", "services", write)},
 		"ServiceAccount":                       {rule("", "serviceaccounts", write)},
