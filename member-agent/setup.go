@@ -43,6 +43,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/broadcastjob"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/daemonset"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/resourcedistribution"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/statefulset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/uniteddeployment"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/workloadspread"
@@ -90,6 +91,8 @@ type Options struct {
 	MemberClock clock.WithTicker
 	// CloneSetShortHash is workload.Env.ShortHash.
 	CloneSetShortHash bool
+	// Distributes is workload.Env.Distributes.
+	Distributes bool
 	// Tracing takes the spans of what is done for orders; nil: nothing is traced.
 	Tracing trace.TracerProvider
 	// Webhooks is the webhook server of this replica; nil: there is none.
@@ -176,6 +179,8 @@ func Kinds() []Kind {
 		{GVK: apps.BroadcastJobKind, Add: broadcastjob.Add},
 		{GVK: apps.CloneSetKind, Add: cloneset.Add, Reporting: cloneset.Reporting},
 		{GVK: apps.DaemonSetKind, Add: daemonset.Add, Reporting: daemonset.Reporting},
+		{GVK: apps.ResourceDistributionKind, Add: resourcedistribution.Add,
+			Reporting: resourcedistribution.Reporting},
 		{GVK: apps.StatefulSetKind, Add: statefulset.Add, Reporting: statefulset.Reporting},
 		{GVK: apps.UnitedDeploymentKind, Add: uniteddeployment.Add, Reporting: uniteddeployment.Reporting,
 			New: func() client.Object { return &apps.UnitedDeployment{} }, PassedOn: uniteddeployment.PassedOn},
@@ -199,7 +204,7 @@ func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options, g *g
 	g.client, g.kinds = mgr.GetClient(), options.Kinds
 	env := &workload.Env{
 		Manager: mgr, Clock: options.MemberClock, Workers: options.Workers, ClusterName: options.ClusterName,
-		ShortHash: options.CloneSetShortHash, Gate: g,
+		ShortHash: options.CloneSetShortHash, Distributes: options.Distributes, Gate: g,
 	}
 	for _, kind := range g.kinds {
 		if err := kind.Add(ctx, env); err != nil {

@@ -54,6 +54,7 @@ type flags struct {
 	workers                                int
 	allowKinds, allowNamespaces            []string
 	cloneSetShortHash                      bool
+	resourceDistribution                   bool
 	logLevel, logFormat                    string
 }
 
@@ -63,7 +64,7 @@ func newCommand() *cobra.Command {
 		Use:   "flotilla-agent",
 		Short: "Runs workloads in a member cluster, on its own or for a hub",
 		Long: "flotilla-agent runs the workload controllers (AdvancedCronJob, BroadcastJob, CloneSet, DaemonSet, " +
-			"StatefulSet, UnitedDeployment) of one cluster.\n" +
+			"ResourceDistribution, StatefulSet, UnitedDeployment) of one cluster.\n" +
 			"With --hub-secret, or with --hub-kubeconfig and --cluster-name, it also carries out a hub's orders and reports " +
 			"back.",
 		Args:          cobra.NoArgs,
@@ -100,6 +101,8 @@ func newCommand() *cobra.Command {
 	set.BoolVar(&f.cloneSetShortHash, "cloneset-short-hash", false, "new pods of CloneSets name their revision in the "+
 		"label controller-revision-hash by its hash alone, as with OpenKruise's gate CloneSetShortHash; "+
 		"pods that are there stay as they are")
+	set.BoolVar(&f.resourceDistribution, "resource-distribution", false, "carry out ResourceDistributions; "+
+		"the agent needs the right to read and write the Secrets and ConfigMaps of all namespaces")
 	set.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
 	set.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	return command
@@ -181,7 +184,7 @@ func run(ctx context.Context, f *flags) error {
 	}
 	options := memberagent.Options{
 		ClusterName: f.clusterName, Namespace: f.leaderNamespace, Version: version(), Workers: f.workers,
-		Clock: clocks.New(), CloneSetShortHash: f.cloneSetShortHash,
+		Clock: clocks.New(), CloneSetShortHash: f.cloneSetShortHash, Distributes: f.resourceDistribution,
 		Allowed: allowed,
 	}
 	memberTime := servertime.New(options.Clock, log.WithName("clock"))

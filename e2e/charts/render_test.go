@@ -54,7 +54,7 @@ const (
 hub: {server: "https://hub.example.org:6443", authority: system}
 management: {kubeconfigSecret: management}
 drainTimeout: 1h
-agentValues: {image: {repository: our-agent}, agent: {replicas: 3}}
+agentValues: {image: {repository: our-agent}, agent: {replicas: 3}, resourceDistribution: {enabled: true}}
 image: {registry: registry.example.org/flotilla, tag: v1.2.3}
 imagePullSecrets: [{name: registry}]
 serviceAccount: {annotations: {example.org/team: platform}}
@@ -141,7 +141,7 @@ func TestGolden(t *testing.T) {
 		{"hub", "flotilla-hub", ""},
 		{"hub-everything", "flotilla-hub", everything + onKarmada},
 		{"agent", "flotilla-agent", ""},
-		{"agent-everything", "flotilla-agent", everything},
+		{"agent-everything", "flotilla-agent", everything + "resourceDistribution: {enabled: true}\n"},
 		{"agent-narrow", "flotilla-agent", narrow},
 		{"agent-alone", "flotilla-agent", "hub: {enabled: false}"},
 		{"capi", "flotilla-capi", capiValues},

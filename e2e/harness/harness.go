@@ -164,7 +164,7 @@ func (h *Harness) runPrograms(ctx context.Context) error {
 			if err := h.Fleet.Accept(groupCtx, member.Name); err != nil {
 				return err
 			}
-			return h.Fleet.RunAgent(groupCtx, h.programs, member)
+			return h.Fleet.RunAgent(groupCtx, h.programs, member, "--resource-distribution")
 		})
 	}
 	if err := group.Wait(); err != nil {

@@ -130,7 +130,8 @@ type Table map[schema.GroupKind]Kind
 
 // Workloads returns the kinds whose objects the hub divides, or gives to each member, and whose status it writes.
 func Workloads() Table {
-	return tableOf(cloneSetKind(), daemonSetKind(), statefulSetKind(), unitedDeploymentKind())
+	return tableOf(cloneSetKind(), daemonSetKind(), resourceDistributionKind(), statefulSetKind(),
+		unitedDeploymentKind())
 }
 
 func tableOf(kinds ...Kind) Table {

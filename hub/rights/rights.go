@@ -50,11 +50,13 @@ func Rules() []rbacv1.PolicyRule {
 		rule("events.k8s.io", "events", "create patch"),
 		// What users ask for is theirs; the hub writes its status, and owns a placement by it.
 		rule(kruise,
-			"advancedcronjobs broadcastjobs clonesets daemonsets statefulsets uniteddeployments workloadspreads", read),
-		rule(kruise, "advancedcronjobs/status broadcastjobs/status clonesets/status daemonsets/status statefulsets/status "+
-			"uniteddeployments/status", "patch"),
+			"advancedcronjobs broadcastjobs clonesets daemonsets resourcedistributions statefulsets uniteddeployments "+
+				"workloadspreads", read),
+		rule(kruise, "advancedcronjobs/status broadcastjobs/status clonesets/status daemonsets/status "+
+			"resourcedistributions/status statefulsets/status uniteddeployments/status", "patch"),
 		rule(kruise,
-			"clonesets/finalizers daemonsets/finalizers statefulsets/finalizers uniteddeployments/finalizers", "update"),
+			"clonesets/finalizers daemonsets/finalizers resourcedistributions/finalizers statefulsets/finalizers "+
+				"uniteddeployments/finalizers", "update"),
 		// What goes with a workload is copied to members.
 		rule("", "services configmaps secrets serviceaccounts persistentvolumeclaims", read),
 		rule("multicluster.x-k8s.io", "serviceexports", read),
@@ -66,7 +68,7 @@ func Rules() []rbacv1.PolicyRule {
 		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update", templates),
 		rule(crds, "customresourcedefinitions", read+" patch",
 			"advancedcronjobs.apps.kruise.io", "clonesets.apps.kruise.io", "daemonsets.apps.kruise.io",
-			"statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
+			"resourcedistributions.apps.kruise.io", "statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
 	}
 }
 

@@ -60,11 +60,11 @@ func OwnRules() []rbacv1.PolicyRule {
 		// A job is deleted after its ttlSecondsAfterFinished.
 		rule(kruise, "broadcastjobs", read+" create delete"),
 		rule(kruise, "advancedcronjobs", read),
-		rule(kruise, "daemonsets statefulsets uniteddeployments workloadspreads", read),
+		rule(kruise, "daemonsets resourcedistributions statefulsets uniteddeployments workloadspreads", read),
 		rule(kruise, "advancedcronjobs/status broadcastjobs/status clonesets/status daemonsets/status "+
-			"statefulsets/status uniteddeployments/status workloadspreads/status", "get update patch"),
+			"resourcedistributions/status statefulsets/status uniteddeployments/status workloadspreads/status", "get update patch"),
 		rule(kruise, "advancedcronjobs/finalizers broadcastjobs/finalizers clonesets/finalizers daemonsets/finalizers "+
-			"statefulsets/finalizers uniteddeployments/finalizers workloadspreads/finalizers", "update"),
+			"resourcedistributions/finalizers statefulsets/finalizers uniteddeployments/finalizers workloadspreads/finalizers", "update"),
 		rule("apps", "deployments statefulsets controllerrevisions", write),
 		rule("apps", "replicasets", read),
 		rule("apps", "deployments/status statefulsets/status", "get"),
@@ -88,7 +88,7 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule("apiextensions.k8s.io", "customresourcedefinitions", read),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", "patch",
 			"advancedcronjobs.apps.kruise.io", "clonesets.apps.kruise.io", "daemonsets.apps.kruise.io",
-			"statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
+			"resourcedistributions.apps.kruise.io", "statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
 	}
 }
 
@@ -105,6 +105,7 @@ func CarriedRules() map[string][]rbacv1.PolicyRule {
 		"Job.batch":                            {rule("batch", "jobs", change)},
 		"PersistentVolumeClaim":                {},
 		"ReplicaSet.apps":                      {rule("apps", "replicasets", change)},
+		"ResourceDistribution.apps.kruise.io":  {rule(kruise, "resourcedistributions", change)},
 		"Secret":                               {rule("", "secrets", write)},
 		"Service":                              {rule("", "services", write)},
 		"ServiceAccount":                       {rule("", "serviceaccounts", write)},
@@ -114,6 +115,12 @@ func CarriedRules() map[string][]rbacv1.PolicyRule {
 		apps.UnitedDeploymentKind.GroupKind().String(): {rule(kruise, "uniteddeployments", change)},
 		"WorkloadSpread.apps.kruise.io":                {rule(kruise, "workloadspreads", change)},
 	}
+}
+
+// DistributionRules are what the agent may do beside OwnRules to carry out ResourceDistributions. They are a role of
+// their own, bound only where that is asked for: with them the agent can read every Secret.
+func DistributionRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{rule("", "configmaps secrets", write)}
 }
 
 // NamespaceRules are what the agent may do in its own namespace: it leads by a Lease, and keeps Secrets, which are what

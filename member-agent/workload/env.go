@@ -30,6 +30,8 @@ type Env struct {
 	// ShortHash makes new pods name their revision by its hash alone, as OpenKruise does behind a feature gate.
 	// Where all pods of a workload do so already, new ones do so anyway.
 	ShortHash bool
+	// Distributes: the agent may read and write the Secrets and ConfigMaps of all namespaces, for ResourceDistributions.
+	Distributes bool
 	// Pods and Claims read the manager's cache. Kinds that need one set it up if it is nil.
 	Pods   *podset.Source
 	Claims *volumes.Source

@@ -11,13 +11,14 @@ var GroupVersion = schema.GroupVersion{Group: "apps.kruise.io", Version: "v1beta
 
 // The kinds of this package with their group and version.
 var (
-	AdvancedCronJobKind  = GroupVersion.WithKind("AdvancedCronJob")
-	BroadcastJobKind     = GroupVersion.WithKind("BroadcastJob")
-	CloneSetKind         = GroupVersion.WithKind("CloneSet")
-	DaemonSetKind        = GroupVersion.WithKind("DaemonSet")
-	StatefulSetKind      = GroupVersion.WithKind("StatefulSet")
-	UnitedDeploymentKind = GroupVersion.WithKind("UnitedDeployment")
-	WorkloadSpreadKind   = GroupVersion.WithKind("WorkloadSpread")
+	AdvancedCronJobKind      = GroupVersion.WithKind("AdvancedCronJob")
+	BroadcastJobKind         = GroupVersion.WithKind("BroadcastJob")
+	CloneSetKind             = GroupVersion.WithKind("CloneSet")
+	DaemonSetKind            = GroupVersion.WithKind("DaemonSet")
+	ResourceDistributionKind = GroupVersion.WithKind("ResourceDistribution")
+	StatefulSetKind          = GroupVersion.WithKind("StatefulSet")
+	UnitedDeploymentKind     = GroupVersion.WithKind("UnitedDeployment")
+	WorkloadSpreadKind       = GroupVersion.WithKind("WorkloadSpread")
 )
 
 // AddToScheme registers the types of this package with a scheme.
@@ -27,6 +28,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&BroadcastJob{}, &BroadcastJobList{},
 		&CloneSet{}, &CloneSetList{},
 		&DaemonSet{}, &DaemonSetList{},
+		&ResourceDistribution{}, &ResourceDistributionList{},
 		&StatefulSet{}, &StatefulSetList{},
 		&UnitedDeployment{}, &UnitedDeploymentList{},
 		&WorkloadSpread{}, &WorkloadSpreadList{},

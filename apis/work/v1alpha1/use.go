@@ -44,6 +44,12 @@ func UnitedDeploymentUse(status *apps.UnitedDeploymentStatus) []SubsetUse {
 	return uses
 }
 
+// ResourceDistributionUse is what a ResourceDistribution of a member uses: its copies count as pods.
+func ResourceDistributionUse(status *apps.ResourceDistributionStatus) SubsetUse {
+	return SubsetUse{Desired: status.Desired, Total: status.Succeeded, Ready: status.Succeeded,
+		Available: status.Succeeded}
+}
+
 // DaemonSetUse is what a DaemonSet of a member uses of its share, by its status. A pod of a node that gets another one
 // beside it counts once as ready and available. Updated pods never go back.
 func DaemonSetUse(status *apps.DaemonSetStatus) SubsetUse {

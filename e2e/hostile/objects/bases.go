@@ -13,16 +13,18 @@ func bases() map[string]map[string]any {
 	}
 	older := map[string]any{"type": "InPlaceIfPossible", "maxUnavailable": int64(2), "partition": "50%"}
 	return map[string]map[string]any{
-		"AdvancedCronJob " + apps + "v1beta1":  object("clean", cronJob()),
-		"AdvancedCronJob " + apps + "v1alpha1": object("clean", cronJob()),
-		"BroadcastJob " + apps + "v1beta1":     object("repair", broadcastJob()),
-		"BroadcastJob " + apps + "v1alpha1":    object("repair", broadcastJob()),
-		"CloneSet " + apps + "v1beta1":         object("api", cloneSet(rolling)),
-		"CloneSet " + apps + "v1alpha1":        object("api", cloneSet(older)),
-		"DaemonSet " + apps + "v1beta1":        object("log", daemonSet(true)),
-		"DaemonSet " + apps + "v1alpha1":       object("log", daemonSet(false)),
-		"StatefulSet " + apps + "v1beta1":      object("db", statefulSet(true)),
-		"StatefulSet " + apps + "v1alpha1":     object("db", statefulSet(false)),
+		"AdvancedCronJob " + apps + "v1beta1":       object("clean", cronJob()),
+		"AdvancedCronJob " + apps + "v1alpha1":      object("clean", cronJob()),
+		"BroadcastJob " + apps + "v1beta1":          object("repair", broadcastJob()),
+		"BroadcastJob " + apps + "v1alpha1":         object("repair", broadcastJob()),
+		"CloneSet " + apps + "v1beta1":              object("api", cloneSet(rolling)),
+		"CloneSet " + apps + "v1alpha1":             object("api", cloneSet(older)),
+		"DaemonSet " + apps + "v1beta1":             object("log", daemonSet(true)),
+		"DaemonSet " + apps + "v1alpha1":            object("log", daemonSet(false)),
+		"ResourceDistribution " + apps + "v1beta1":  without(object("pull", distribution("namespaceSelector"))),
+		"ResourceDistribution " + apps + "v1alpha1": without(object("pull", distribution("namespaceLabelSelector"))),
+		"StatefulSet " + apps + "v1beta1":           object("db", statefulSet(true)),
+		"StatefulSet " + apps + "v1alpha1":          object("db", statefulSet(false)),
 		"UnitedDeployment " + apps + "v1beta1": object("web", united(map[string]any{"cloneSetTemplate": map[string]any{
 			"metadata": map[string]any{
 				"labels": label(),
@@ -120,6 +122,17 @@ func broadcastJob() map[string]any {
 				map[string]any{"name": "probe", "pod": map[string]any{"template": probe}},
 			},
 		}},
+	}
+}
+
+// distribution returns the spec of a ResourceDistribution, with the name that its version has for the selector.
+func distribution(selector string) map[string]any {
+	return map[string]any{
+		"resource": map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "pull"},
+			"data": map[string]any{"key": "dmFsdWU="}, "stringData": map[string]any{"more": "value"}},
+		"targets": map[string]any{selector: map[string]any{"matchLabels": label()},
+			"includedNamespaces": map[string]any{"list": []any{map[string]any{"name": "shop"}}},
+			"excludedNamespaces": map[string]any{"list": []any{map[string]any{"name": "bank"}}}},
 	}
 }
 
