@@ -38,7 +38,7 @@ type Note struct {
 // result and unchanged facts changes nothing.
 func Plan(f Facts) (Decision, *kinds.Rejection) {
 	d := newDraft(&f)
-	for _, step := range steps(f.Kind.Mode) {
+	for _, step := range steps(f.Kind.Mode, f.Workload.Alone) {
 		if rejection := step(d); rejection != nil {
 			return Decision{}, rejection
 		}
@@ -49,15 +49,20 @@ func Plan(f Facts) (Decision, *kinds.Rejection) {
 	return d.decision, nil
 }
 
-// steps are those of a decision, in their order. A rejection ends it, and so does a step that completes it.
-func steps(mode kinds.Mode) []func(*draft) *kinds.Rejection {
+// steps are those of a decision, in their order. A rejection ends it, and so does a step that completes it. alone: the
+// workload runs in one member.
+func steps(mode kinds.Mode, alone bool) []func(*draft) *kinds.Rejection {
 	switch mode {
 	case kinds.Copy:
 		return []func(*draft) *kinds.Rejection{requireMember, planCopies}
 	case kinds.PerMember:
+		place := placePerMember
+		if alone {
+			place = placeOne
+		}
 		return []func(*draft) *kinds.Rejection{
 			requireMember,
-			placePerMember,
+			place,
 			limitCells,
 			recordInputs,
 			grantBudgets,
@@ -336,7 +341,8 @@ func placePerMember(d *draft) *kinds.Rejection {
 		had := last[cellID{cluster: m.Name}]
 		switch {
 		case m.Selected:
-			cell := topology.Cell{Cluster: m.Name, Replicas: d.desiredIn(m, had), Reason: topology.Reason{Code: CellPerMember}}
+			cell := topology.Cell{Cluster: m.Name, Replicas: d.desiredIn(m, had), Reason: topology.Reason{Code: CellPerMember},
+				Ticks: d.givenTicks(had)}
 			if d.facts.Adopt {
 				cell.Adoption.Phase = topology.AdoptionDiscovered // there are no replicas to discover
 			}
@@ -344,7 +350,7 @@ func placePerMember(d *draft) *kinds.Rejection {
 			d.spec.Cells = append(d.spec.Cells, cell)
 		case had != nil && !d.revoked(m, had):
 			d.spec.Cells = append(d.spec.Cells, topology.Cell{
-				Cluster: m.Name, Adoption: had.Adoption, Reason: topology.Reason{Code: CellDeselected},
+				Cluster: m.Name, Adoption: had.Adoption, Ticks: had.Ticks, Reason: topology.Reason{Code: CellDeselected},
 			})
 		}
 	}

@@ -66,6 +66,15 @@ const (
 	// CellDeselected: the policy no longer selects the member, or it is not accepted any more; the object is removed there
 	// once the member confirmed that it has no budget.
 	CellDeselected = "Deselected"
+	// CellAlone: the workload runs in one member, and this one starts the jobs.
+	CellAlone = "Alone"
+	// CellStopping: the member is told to start no jobs, and has not confirmed it yet. CellStopped: it has, and no member
+	// has its ticks since. CellStandby: it starts no jobs, and another member has the ticks.
+	CellStopping = "Stopping"
+	CellStopped  = "Stopped"
+	CellStandby  = "Standby"
+	// CellTicksMoved: the member was fenced, and another one starts the jobs.
+	CellTicksMoved = "TicksMoved"
 	// CellLooking: the member is asked what runs there, before it is adopted.
 	CellLooking = "Looking"
 	// CellAdopted: the member had this many when the hub took them over.
