@@ -188,4 +188,3 @@ func later(a, b *metav1.Time) *metav1.Time {
 	}
 	return b
 }
-

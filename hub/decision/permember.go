@@ -15,6 +15,63 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/failover"
 )
 
+// placePerMember gives every selected member one cell with the whole object. How many pods the cell has is not decided
+// here: it is what the member reports as desired, and 0 before its first report. A cell with 0 has no budget, so its
+// member creates pods and updates none. Taints, room and failover do not apply: the pods belong to the nodes of the
+// member.
+//
+// The limits are resolved on the sum over the selected members, and granted as those of divided workloads.
+func placePerMember(d *draft) *kinds.Rejection {
+	d.reschedule, d.workload.Open, d.workload.Replicas = nil, true, 0
+	last := lastCells(d)
+	for i := range d.facts.Members {
+		m := &d.facts.Members[i]
+		had := last[cellID{cluster: m.Name}]
+		switch {
+		case m.Selected:
+			cell := topology.Cell{Cluster: m.Name, Replicas: d.desiredIn(m, had), Reason: topology.Reason{Code: CellPerMember},
+				Ticks: d.givenTicks(had)}
+			if d.facts.Adopt {
+				cell.Adoption.Phase = topology.AdoptionDiscovered // there are no replicas to discover
+			}
+			d.workload.Replicas += cell.Replicas
+			d.spec.Cells = append(d.spec.Cells, cell)
+		case had != nil && !d.revoked(m, had):
+			d.spec.Cells = append(d.spec.Cells, topology.Cell{
+				Cluster: m.Name, Adoption: had.Adoption, Ticks: had.Ticks, Reason: topology.Reason{Code: CellDeselected},
+			})
+		}
+	}
+	slices.SortFunc(d.spec.Cells, func(a, b topology.Cell) int { return strings.Compare(a.Cluster, b.Cluster) })
+	d.result = divided{cells: d.spec.Cells, subsets: map[string]int32{"": d.workload.Replicas}}
+	return nil
+}
+
+// desiredIn returns how many pods a member asks for, by its newest report. One that does not report any more, as after
+// its Work was made again, keeps the last number.
+func (d *draft) desiredIn(m *Member, had *topology.Cell) int32 {
+	report, ok := d.reports[m.Name]
+	switch {
+	case ok && report.Use != nil:
+		return report.Use[""].Desired
+	case had != nil:
+		return had.Replicas
+	}
+	return 0
+}
+
+// revoked reports whether a member that is not selected any more has no budget any more: it confirmed the order that
+// takes the budget away, or its lease expired after that order was written. Its object is removed then, and not before:
+// until then it may still disrupt what it was granted.
+func (d *draft) revoked(m *Member, had *topology.Cell) bool {
+	if had.Reason.Code != CellDeselected {
+		return false
+	}
+	confirmed := d.reports[m.Name].Sequence >= had.Sequence
+	expired := m.Silent && d.facts.Written[m.Name] >= had.Sequence
+	return confirmed || expired
+}
+
 // PlaceOne makes a workload run in one member, if the policy says so and the kind can. It returns a remark if the kind
 // cannot.
 func PlaceOne(kind kinds.Kind, w *kinds.Workload, policy topology.PolicyReference, mode topology.PlacementMode) string {
@@ -22,7 +79,7 @@ func PlaceOne(kind kinds.Kind, w *kinds.Workload, policy topology.PolicyReferenc
 		return ""
 	}
 	if kind.Ticks == nil {
-		return fmt.Sprintf("placement One of %s is for AdvancedCronJobs, so %s is placed as with Each",
+		return fmt.Sprintf("placement One of %s is for kinds that start jobs by a schedule: %s is placed as with Each",
 			PolicyName(&policy), w.Key.Sentence())
 	}
 	w.Alone = true
