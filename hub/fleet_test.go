@@ -458,7 +458,9 @@ type agent struct {
 	silent bool
 	still  bool // the Lease is not renewed
 	// nodes are how many pods a DaemonSet has here.
-	nodes   int32
+	nodes int32
+	// ticked is the newest tick that an AdvancedCronJob started here.
+	ticked  metav1.Time
 	state   map[string]*replica
 	counter int64
 	news    chan struct{} // its Works may have changed
@@ -484,6 +486,17 @@ func (a *agent) has(nodes int32) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.nodes = nodes
+	for _, r := range a.state {
+		r.generation = 0 // it is looked at again
+	}
+	a.hear()
+}
+
+// ticks records that an AdvancedCronJob started a tick.
+func (a *agent) ticks(at time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ticked = metav1.NewTime(at)
 	for _, r := range a.state {
 		r.generation = 0 // it is looked at again
 	}
@@ -573,6 +586,7 @@ type order struct {
 	Kind     string
 	Metadata struct{ Annotations map[string]string }
 	Spec     struct {
+		Paused         bool
 		Replicas       int32
 		Template       json.RawMessage
 		UpdateStrategy struct {
@@ -645,6 +659,10 @@ func (r *replica) follow(o *order) {
 		if budget.Paused && before {
 			partitions[""] = o.Spec.Replicas // new pods get the previous template
 		}
+	} else if o.Kind == "AdvancedCronJob" {
+		if wanted[""] = 1; o.Spec.Paused {
+			wanted[""] = 0
+		}
 	} else if o.Kind == "CloneSet" {
 		rolling := o.Spec.UpdateStrategy.RollingUpdate
 		wanted[""], partitions[""], paused[""] = o.Spec.Replicas, rolling.Partition, rolling.Paused
@@ -709,6 +727,13 @@ func (a *agent) report(ctx context.Context, w *work.Work, r *replica) {
 			Identifier: work.ResourceIdentifier{Group: "apps.kruise.io", Version: "v1beta1", Kind: r.kind, Name: w.Name},
 			Status: &runtime.RawExtension{Raw: fmt.Appendf(nil, `{"desiredNumberScheduled":%d,"currentNumberScheduled":%d,
 				"numberReady":%d,"numberAvailable":%d,"updatedNumberScheduled":%d,"numberMisscheduled":0}`, n, n, n, n, u)},
+		}}
+	}
+	if r.kind == "AdvancedCronJob" {
+		ticked, _ := json.Marshal(a.ticked) // null without one
+		w.Status.ManifestStatuses = []work.ManifestStatus{{
+			Identifier: work.ResourceIdentifier{Group: "apps.kruise.io", Version: "v1beta1", Kind: r.kind, Name: w.Name},
+			Status:     &runtime.RawExtension{Raw: fmt.Appendf(nil, `{"type":"Job","lastScheduleTime":%s}`, ticked)},
 		}}
 	}
 	if err := a.f.client.Status().Patch(ctx, w, client.MergeFrom(base)); err != nil && !errors.Is(err, context.Canceled) &&

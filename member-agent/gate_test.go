@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -88,5 +89,28 @@ func TestGateGrantsNothingWhileTheControllerOfAnObjectCannotBeRead(t *testing.T)
 	}
 	if got, err := read(nil); err != nil || got != (workload.Budget{}) {
 		t.Errorf("a UnitedDeployment that does not exist: %+v, %v", got, err)
+	}
+}
+
+// TestChildrenOfAnOrderedObjectRunLocally: jobs that an ordered object creates have no mark of the hub, so that they run
+// by their own limits.
+func TestChildrenOfAnOrderedObjectRunLocally(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	parent := &apps.AdvancedCronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "clean", UID: "1",
+		Labels: map[string]string{topology.LabelHub: "hub"}}}
+	child := &apps.BroadcastJob{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "clean-7",
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(parent, apps.AdvancedCronJobKind)}}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(namespace, parent, child).Build()
+	g := &gate{client: c, kinds: Kinds(), hub: &link.Link{}}
+	federated, err := g.Federated(t.Context(), child)
+	if err != nil || federated || g.Foreign(child) {
+		t.Errorf("federated %t, foreign %t, %v", federated, g.Foreign(child), err)
+	}
+	if budget, err := g.Budget(t.Context(), child); err != nil || budget != (workload.Budget{}) {
+		t.Errorf("%+v, %v", budget, err)
 	}
 }

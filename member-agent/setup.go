@@ -175,7 +175,7 @@ type Kind struct {
 // Kinds is the one list of kinds.
 func Kinds() []Kind {
 	return []Kind{
-		{GVK: apps.AdvancedCronJobKind, Add: advancedcronjob.Add},
+		{GVK: apps.AdvancedCronJobKind, Add: advancedcronjob.Add, Reporting: advancedcronjob.Reporting},
 		{GVK: apps.BroadcastJobKind, Add: broadcastjob.Add},
 		{GVK: apps.CloneSetKind, Add: cloneset.Add, Reporting: cloneset.Reporting},
 		{GVK: apps.DaemonSetKind, Add: daemonset.Add, Reporting: daemonset.Reporting},

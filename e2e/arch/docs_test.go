@@ -66,13 +66,15 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	for _, cause := range []completions.Cause{completions.DeadlineExceeded, completions.PodFailed} {
 		reasons[string(cause)] = "member-agent/workloads/broadcastjob"
 	}
-	for _, cause := range []string{string(cron.TooLate), string(cron.StillRunning), string(cron.InvalidSchedule),
-		string(cron.UnknownTimeZone), "FailedCreateJob"} {
+	for _, cause := range []string{string(cron.TooLate), string(cron.StillRunning), string(cron.Elsewhere),
+		string(cron.InvalidSchedule), string(cron.UnknownTimeZone), "FailedCreateJob"} {
 		reasons[cause] = "member-agent/workloads/advancedcronjob"
 	}
 	named := map[string]bool{}
-	for kind := range kinds.Workloads() {
-		named[kind.Kind] = true
+	for name, kind := range kinds.Workloads() {
+		if kind.UpdateStrategy != nil { // others have no rollout, and no condition Progressing
+			named[name.Kind] = true
+		}
 	}
 	for kind := range named {
 		n := conditions.NamesOf(kind)

@@ -29,6 +29,11 @@ type Workload struct {
 	Namespace, Name string
 }
 
+// AdvancedCronJob names an AdvancedCronJob.
+func AdvancedCronJob(namespace, name string) Workload {
+	return Workload{apps.AdvancedCronJobKind, namespace, name}
+}
+
 // CloneSet names a CloneSet.
 func CloneSet(namespace, name string) Workload { return Workload{apps.CloneSetKind, namespace, name} }
 

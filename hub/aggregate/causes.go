@@ -103,7 +103,11 @@ func (t *memberCauses) readFailure(kind kinds.Kind, published string, cause cond
 	if t.failures == nil {
 		t.failures = map[string]conditions.Cause{}
 	}
-	t.failures[published], t.failed = cause, cause
+	t.failures[published] = cause
+	if kind.Failures[at].Past {
+		return
+	}
+	t.failed = cause
 	if !kind.Failures[at].OwnReason {
 		t.failed.Reason = published
 	}

@@ -3,6 +3,8 @@ package aggregate
 import (
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
@@ -92,5 +94,54 @@ func TestHeldByAMember(t *testing.T) {
 	}
 	if s.Held == nil {
 		t.Error("nothing holds it")
+	}
+}
+
+// TestOneMemberAlone: the workload is at rest while one member runs it, and not before the next one does; what a fenced
+// member reported last does not count.
+func TestOneMemberAlone(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*Facts)
+		done   bool
+		stale  int
+	}{
+		"one runs it": {func(*Facts) {}, true, 0},
+		"it moves": {func(f *Facts) {
+			f.Placement.Spec.Placed, f.Placement.Spec.Cells[0].Replicas = 0, 0
+			f.Works["east"] = report(5, 0, 0)
+		}, false, 0},
+		"the one on standby is unreachable":   {func(f *Facts) { f.NotReady["west"] = true }, true, 0},
+		"the one that runs it is unreachable": {func(f *Facts) { f.NotReady["east"] = true }, true, 1},
+		"a fenced one": {func(f *Facts) {
+			f.NotReady["west"], f.Works["west"] = true, report(4, 1, 1)
+			f.Placement.Spec.Cells[1].Reason.Code = decision.CellTicksMoved
+		}, true, 0},
+	} {
+		f := perMember()
+		spec := &f.Placement.Spec
+		spec.Limits, spec.Replicas, spec.Placed = nil, 1, 1
+		for i := range spec.Cells {
+			spec.Cells[i].Granted, spec.Cells[i].Ticks = topology.Budget{}, &topology.Ticks{Alone: true}
+		}
+		spec.Cells[0].Replicas, spec.Cells[0].Reason.Code = 1, decision.CellAlone
+		spec.Cells[1].Replicas, spec.Cells[1].Reason.Code = 0, decision.CellStandby
+		f.Works["east"], f.Works["west"] = report(5, 1, 0), report(5, 0, 0)
+		tt.change(f)
+		s := Summarise(f)
+		if s.Done() != tt.done || len(s.Stale) != tt.stale || s.Whole.Available > 1 {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
+
+// TestWhatHappenedIsNoFailure: a condition about the past is passed on, and nothing waits for it.
+func TestWhatHappenedIsNoFailure(t *testing.T) {
+	f := perMember()
+	f.Kind.Failures = []kinds.Failure{{Type: "TicksMissed", Past: true}}
+	f.Works["west"].Status.ManifestStatuses = []work.ManifestStatus{{Status: &runtime.RawExtension{
+		Raw: []byte(`{"conditions":[{"type":"TicksMissed","status":"True","reason":"TooLate","message":"1 tick"}]}`)}}}
+	s := Summarise(f)
+	if cause := s.Failures["TicksMissed"]; cause == nil || cause.Message != "west: 1 tick" || s.Failed != nil || !s.Done() {
+		t.Errorf("%+v", s)
 	}
 }

@@ -117,6 +117,7 @@ func (s *Sum) sumCells(f *Facts) {
 	spec := &f.Placement.Spec
 	if f.Kind.Mode == kinds.PerMember {
 		s.Subsets[""] = kinds.Counts{} // also without limits
+		s.Exact = spec.Placed >= spec.Replicas
 	}
 	for _, limit := range spec.Limits {
 		s.Subsets[limit.Subset] = kinds.Counts{ExpectedUpdated: limit.Updated}
@@ -196,10 +197,14 @@ func (f *Facts) stoodInFor(cluster string) bool {
 			if c.Replicas > c.Replaced {
 				return false
 			}
-			leaving = leaving || c.Replaced > 0 || c.Reason.Code == decision.CellFenced
+			leaving = leaving || c.Replaced > 0 || isFenced(c)
 		}
 	}
 	return leaving
+}
+
+func isFenced(c *topology.Cell) bool {
+	return c.Reason.Code == decision.CellFenced || c.Reason.Code == decision.CellTicksMoved
 }
 
 // mostOf returns how much of a subset counts at most in a member: what it is to keep, where others stand in for a part
@@ -211,7 +216,7 @@ func (f *Facts) mostOf(cluster, subset string) int32 {
 	for i := range f.Placement.Spec.Cells {
 		if c := &f.Placement.Spec.Cells[i]; c.Cluster == cluster && c.Subset == subset {
 			stays, leaving = stays+c.Replicas-c.Replaced, leaving+c.Replaced
-			fenced = fenced || c.Reason.Code == decision.CellFenced
+			fenced = fenced || isFenced(c)
 		}
 	}
 	if leaving == 0 && !fenced || !f.NotReady[cluster] {

@@ -251,7 +251,7 @@ func moveNotes(d *draft, spec *topology.WorkloadPlacementSpec) []Note {
 		notes = append(notes, Note{Reason: Placed, Message: text})
 	}
 	for _, u := range spec.Unplaced {
-		if u.Reason.Code == UnplacedMoving {
+		if u.Reason.Code == UnplacedMoving && !d.workload.Alone {
 			notes = append(
 				notes,
 				Note{

@@ -12,7 +12,8 @@
 // it is gone. A cell of a selected member stays with 0 replicas, so that a scale down and up keeps the member object.
 //
 // An object of mode PerMember has one cell in each selected member instead of a division: each member decides how many
-// pods it has, and the limits are granted over all members as those of divided workloads are.
+// pods it has, and the limits are granted over all members as those of divided workloads are. With placement One of the
+// policy it runs in one member, and moves so that no two members start a job for the same time.
 //
 // A decision that is rejected changes nothing: existing objects stay, and a condition says why.
 package decision
@@ -59,6 +60,9 @@ type Facts struct {
 	Failover topology.Failover
 	// StatusValues are what the policy hands over from the statuses of lost members, by member and name.
 	StatusValues map[string]map[string]string
+	// Ticks are what the members say of their schedules, by the member's name, of a workload that can run in one member;
+	// "" is what the user's object says.
+	Ticks map[string]kinds.Ticks
 	// Rollout is what the policy says of the order of updates, Word what a person said of its waves.
 	Rollout topology.Rollout
 	Word    string

@@ -326,6 +326,7 @@ func sameTask(before, after []*topology.Cell) bool {
 			a.Replicas == b.Replicas &&
 			a.Granted.Updated == b.Granted.Updated &&
 			a.Overrides == b.Overrides &&
-			a.Adoption == b.Adoption
+			a.Adoption == b.Adoption &&
+			equality.Semantic.DeepEqual(a.Ticks, b.Ticks)
 	})
 }

@@ -19,9 +19,14 @@ func (d *draft) noTwin() bool {
 	return d.workload.Ordinals != nil || d.facts.Failover.Mode == topology.FailoverFence
 }
 
-// FailoverOf returns the failover of a policy as it holds for a workload, and a remark if it differs. Ordinals move
-// only from a member that is known to run none of them.
+// FailoverOf returns the failover of a policy as it holds for a workload, and a remark if it differs. Ordinals, and the
+// jobs of a workload that runs in one member, move only from a member that is known to run none of them.
 func FailoverOf(w *kinds.Workload, f topology.Failover) (topology.Failover, string) {
+	if w.Alone && f.Mode == topology.FailoverReplace {
+		f.Mode = topology.FailoverNever
+		return f, fmt.Sprintf("failover.mode Replace does not move %s, which starts jobs in one member: set Fence in the "+
+			"policy to move it when a member is lost", w.Key.Sentence())
+	}
 	if w.Ordinals == nil || f.Mode != topology.FailoverReplace {
 		return f, ""
 	}

@@ -38,7 +38,7 @@ type Note struct {
 // result and unchanged facts changes nothing.
 func Plan(f Facts) (Decision, *kinds.Rejection) {
 	d := newDraft(&f)
-	for _, step := range steps(f.Kind.Mode) {
+	for _, step := range steps(f.Kind.Mode, f.Workload.Alone) {
 		if rejection := step(d); rejection != nil {
 			return Decision{}, rejection
 		}
@@ -49,15 +49,20 @@ func Plan(f Facts) (Decision, *kinds.Rejection) {
 	return d.decision, nil
 }
 
-// steps are those of a decision, in their order. A rejection ends it, and so does a step that completes it.
-func steps(mode kinds.Mode) []func(*draft) *kinds.Rejection {
+// steps are those of a decision, in their order. A rejection ends it, and so does a step that completes it. alone: the
+// workload runs in one member.
+func steps(mode kinds.Mode, alone bool) []func(*draft) *kinds.Rejection {
 	switch mode {
 	case kinds.Copy:
 		return []func(*draft) *kinds.Rejection{requireMember, planCopies}
 	case kinds.PerMember:
+		place := placePerMember
+		if alone {
+			place = placeOne
+		}
 		return []func(*draft) *kinds.Rejection{
 			requireMember,
-			placePerMember,
+			place,
 			limitCells,
 			recordInputs,
 			grantBudgets,
@@ -322,62 +327,6 @@ func planCopies(d *draft) *kinds.Rejection {
 	return nil
 }
 
-// placePerMember gives every selected member one cell with the whole object. How many pods the cell has is not decided
-// here: it is what the member reports as desired, and 0 before its first report. A cell with 0 has no budget, so its
-// member creates pods and updates none. Taints, room and failover do not apply: the pods belong to the nodes of the
-// member.
-//
-// The limits are resolved on the sum over the selected members, and granted as those of divided workloads.
-func placePerMember(d *draft) *kinds.Rejection {
-	d.reschedule, d.workload.Open, d.workload.Replicas = nil, true, 0
-	last := lastCells(d)
-	for i := range d.facts.Members {
-		m := &d.facts.Members[i]
-		had := last[cellID{cluster: m.Name}]
-		switch {
-		case m.Selected:
-			cell := topology.Cell{Cluster: m.Name, Replicas: d.desiredIn(m, had), Reason: topology.Reason{Code: CellPerMember}}
-			if d.facts.Adopt {
-				cell.Adoption.Phase = topology.AdoptionDiscovered // there are no replicas to discover
-			}
-			d.workload.Replicas += cell.Replicas
-			d.spec.Cells = append(d.spec.Cells, cell)
-		case had != nil && !d.revoked(m, had):
-			d.spec.Cells = append(d.spec.Cells, topology.Cell{
-				Cluster: m.Name, Adoption: had.Adoption, Reason: topology.Reason{Code: CellDeselected},
-			})
-		}
-	}
-	slices.SortFunc(d.spec.Cells, func(a, b topology.Cell) int { return strings.Compare(a.Cluster, b.Cluster) })
-	d.result = divided{cells: d.spec.Cells, subsets: map[string]int32{"": d.workload.Replicas}}
-	return nil
-}
-
-// desiredIn returns how many pods a member asks for, by its newest report. One that does not report any more, as after
-// its Work was made again, keeps the last number.
-func (d *draft) desiredIn(m *Member, had *topology.Cell) int32 {
-	report, ok := d.reports[m.Name]
-	switch {
-	case ok && report.Use != nil:
-		return report.Use[""].Desired
-	case had != nil:
-		return had.Replicas
-	}
-	return 0
-}
-
-// revoked reports whether a member that is not selected any more has no budget any more: it confirmed the order that
-// takes the budget away, or its lease expired after that order was written. Its object is removed then, and not before:
-// until then it may still disrupt what it was granted.
-func (d *draft) revoked(m *Member, had *topology.Cell) bool {
-	if had.Reason.Code != CellDeselected {
-		return false
-	}
-	confirmed := d.reports[m.Name].Sequence >= had.Sequence
-	expired := m.Silent && d.facts.Written[m.Name] >= had.Sequence
-	return confirmed || expired
-}
-
 // Sooner returns the shorter of two times to wait, where 0 is never.
 func Sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
@@ -393,3 +342,114 @@ func PolicyName(p *topology.PolicyReference) string {
 	}
 	return p.Kind + " " + p.Name
 }
+
+// Reasons of the conditions Federated and Stalled on the user's object, from the decision.
+const (
+	// Placed: the workload is placed as it asks.
+	Placed = "Placed"
+	// NoPolicy: no policy selects the workload; nothing is created.
+	NoPolicy = "NoPolicy"
+	// PolicyMissing: the policy that placed the workload is gone or selects it no longer; what is placed is frozen.
+	PolicyMissing = "PolicyMissing"
+	// NamespaceNotFederated: the namespace lost its label; what is placed is frozen.
+	NamespaceNotFederated = "NamespaceNotFederated"
+	// NotLabelled: a cluster-scoped object without the label that federates it; what is placed is frozen.
+	NotLabelled = "NotLabelled"
+	// Conflict: a policy of Karmada propagates the workload too; what is placed is frozen.
+	Conflict = "Conflict"
+	// Removing: an earlier placement is still being removed.
+	Removing = "Removing"
+	// Withdrawn: the user's annotation removed what was placed.
+	Withdrawn = "Withdrawn"
+	// InvalidWithdraw: the annotation that withdraws a workload has a value that says neither how; what is placed is
+	// frozen.
+	InvalidWithdraw = "InvalidWithdraw"
+	// NoMember: the policy selects no accepted member.
+	NoMember = "NoMember"
+	// SubsetUnmatched: no member matches the node selector of a subset.
+	SubsetUnmatched = "SubsetUnmatched"
+	// Unplaced: some replicas have no cell.
+	Unplaced = "Unplaced"
+	// DependencyMissing: an object that the pods need does not exist on the hub; the workload is placed all the same.
+	DependencyMissing = "DependencyMissing"
+	// TooManyDependencies: the pods need more objects than go with one workload.
+	TooManyDependencies = "TooManyDependencies"
+	// OrdinalsUsedUp: no ordinals are left for some replicas; pods that run stay.
+	OrdinalsUsedUp = "OrdinalsUsedUp"
+	// HandOverCut: values that replacement pods are to get are too large; the workload is placed all the same.
+	HandOverCut = "HandOverCut"
+	// TooManyCells: the workload would have more cells than a placement holds.
+	TooManyCells = "TooManyCells"
+
+	// Adopting: members are asked what runs there already. AdoptionRefused: it cannot be adopted as it is.
+	Adopting        = "Adopting"
+	AdoptionRefused = "AdoptionRefused"
+	// WaveFailed: a wave of the update failed; no pod is updated any more.
+	WaveFailed = "WaveFailed"
+	// InvalidOverride: an override of the policy does not fit the workload; nothing is delivered.
+	InvalidOverride = "InvalidOverride"
+)
+
+// Reasons of a cell's number that are not the division's own.
+const (
+	// CellExcluded: the policy no longer selects the member, or it is not accepted any more; what is leaving there
+	// goes as others get available.
+	CellExcluded = "Excluded"
+	// CellAbandoned: as CellExcluded, and the member is not heard of, so that others stand in for what is leaving there.
+	CellAbandoned = "Abandoned"
+	// CellUnmatched: the member no longer matches the subset; what is leaving there goes as others get available.
+	CellUnmatched = "Unmatched"
+	// CellSubsetRemoved: the workload has the subset no more; what is leaving there goes as others get available in
+	// the other subsets.
+	CellSubsetRemoved = "SubsetRemoved"
+	// CellCopy: every selected member gets a copy.
+	CellCopy = "Copy"
+	// CellPerMember: every selected member gets the whole object, and the number is how many pods the member asks for.
+	CellPerMember = "PerMember"
+	// CellDeselected: the policy no longer selects the member, or it is not accepted any more; the object is removed there
+	// once the member confirmed that it has no budget.
+	CellDeselected = "Deselected"
+	// CellAlone: the workload runs in one member, and this one starts the jobs.
+	CellAlone = "Alone"
+	// CellStopping: the member is told to start no jobs, and has not confirmed it yet. CellStopped: it has, and no member
+	// has its ticks since. CellStandby: it starts no jobs, and another member has the ticks.
+	CellStopping = "Stopping"
+	CellStopped  = "Stopped"
+	CellStandby  = "Standby"
+	// CellTicksMoved: the member was fenced, and another one starts the jobs.
+	CellTicksMoved = "TicksMoved"
+	// CellLooking: the member is asked what runs there, before it is adopted.
+	CellLooking = "Looking"
+	// CellAdopted: the member had this many when the hub took them over.
+	CellAdopted = "Adopted"
+	// CellRenamed: the pods of a zone that the member no longer has count for this one, which took its place.
+	CellRenamed = "ZoneRenamed"
+	// CellLost: the member is lost, and others stand in for what is leaving there. Params: after.
+	CellLost = "Lost"
+	// CellFenced: the member was lost and is known to run no pod, so that its ordinals went to others.
+	CellFenced = "OrdinalsMoved"
+	// CellDraining: the member has a taint with NoExecute; what is leaving there goes as others get available.
+	CellDraining = "Draining"
+	// CellReturned: the member is back; what others stand in for goes as those are available.
+	CellReturned = "Returned"
+	// CellShrinking: the cell is to have fewer, and others lack pods; what is leaving there goes as those are available.
+	CellShrinking = "Shrinking"
+	// CellUnschedulable: the member found no node for some pods, and others got their replicas. Params: after.
+	CellUnschedulable = "Unschedulable"
+	// CellStandIn: the cell has more than its subset is to have, in place of pods that other subsets have no nodes for.
+	CellStandIn = "StandIn"
+	// UnplacedOrdinals: the member has no ordinals for the replicas.
+	UnplacedOrdinals = "OrdinalsUsedUp"
+	// UnplacedMoving: the replicas start when pods that are to go are gone.
+	UnplacedMoving = "Moving"
+)
+
+// ParamAfter is the parameter of the reason CellLost that says how long a member is NotReady until it is lost.
+const ParamAfter = "after"
+
+// ParamFrom is the parameter of CellRenamed that names the zones whose pods count for this one, separated by ", ".
+const ParamFrom = "from"
+
+// ParamAssumed is the parameter of a cell's reason that lists the node labels which the hub does not know; they are
+// assumed to match, and the member's scheduler decides.
+const ParamAssumed = "assumed"

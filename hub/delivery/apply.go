@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.opentelemetry.io/otel/attribute"
 	"golang.org/x/sync/errgroup"
@@ -17,6 +18,7 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/tracing"
+	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/hub/wire/karmada"
 )
 
@@ -46,6 +48,9 @@ func (r *Reconciler) apply(ctx context.Context, s *state, want []*work.Work) (ct
 	if s.placement != nil && s.placement.Spec.Ordinals != nil {
 		later = takeOver(old, want)
 	}
+	for i, w := range want {
+		later[i] = later[i] || startsAlone(s.placement, w)
+	}
 	var first, second []func() error
 	for i, w := range want {
 		write := func() error { return r.write(ctx, s, old[i], w) }
@@ -72,6 +77,18 @@ func (r *Reconciler) apply(ctx context.Context, s *state, want []*work.Work) (ct
 		return ctrl.Result{RequeueAfter: staleRetry}, nil
 	}
 	return result, err
+}
+
+// startsAlone reports whether a Work lets its member start the jobs of a workload that runs in one member. It is written
+// after those that end the other members: one that is back would otherwise read an order by which it starts them too.
+func startsAlone(p *topology.WorkloadPlacement, w *work.Work) bool {
+	if p == nil {
+		return false
+	}
+	cluster, _ := wire.MemberOf(w.Namespace)
+	return slices.ContainsFunc(p.Spec.Cells, func(c topology.Cell) bool {
+		return c.Cluster == cluster && c.Ticks != nil && c.Ticks.Alone && c.Replicas > 0
+	})
 }
 
 // together makes writes in parallel, and returns their errors. leaving reports whether a member that leaves took none.

@@ -64,6 +64,13 @@ func cellReasons() map[string]string {
 			"available, and the cell goes when the member has reported that nothing is left",
 		decision.CellSubsetRemoved: "the workload has the subset no more; its pods go step by step, as others are " +
 			"available in the subsets that are left, and the cell goes when the member has reported that nothing is left",
+		decision.CellAlone: "the policy lets one member start the jobs, and it is this one",
+		decision.CellStopping: "another member is to start the jobs, and this one has not confirmed yet that it starts none; " +
+			"if it is lost, let another one start them with: flotilla fence NAME --confirm",
+		decision.CellStopped: "the member starts no jobs any more, and another one is to start them",
+		decision.CellStandby: "the policy lets one member start the jobs, and it is another one; the object is paused here",
+		decision.CellTicksMoved: "the member was fenced, so another one starts the jobs; when it is back, it starts none " +
+			"before it has read that",
 		decision.CellLooking: "the member is asked what runs there already, before it is adopted",
 		decision.CellAdopted: "the member had this many when the hub took them over",
 		decision.CellFenced: "the member was lost and ran no pod, so its ordinals went to other members; " +
@@ -86,7 +93,7 @@ func Unplaced(r topology.Reason) (string, bool) {
 		return "they are adopted where they run: the members are asked", true
 	}
 	if r.Code == decision.UnplacedMoving {
-		return "they move: they start as the pods that they replace are gone, within maxSurge and maxUnavailable", true
+		return "they move: they start as what they replace is gone, within maxSurge and maxUnavailable", true
 	}
 	if r.Code == decision.UnplacedOrdinals {
 		return "no ordinals are left for them: remove spec.reserveOrdinals, or create the workload again", true

@@ -52,7 +52,7 @@ func (o *Forecast) Blockers(cluster, subset string) []string {
 			out = append(out, text)
 		}
 	}
-	if o.Mode != kinds.Divide {
+	if o.Mode != kinds.Divide && !o.Workload.Alone {
 		return out // neither taints nor room hold for what each member has
 	}
 	if taint := decision.Strongest(m.Spec.Taints, selector.Tolerations); taint != nil {
@@ -146,7 +146,7 @@ func notSelectedBy(p *policy.Policy, m *topology.MemberCluster) string {
 
 // mismatch says why the member matches no subset, or not the one that is asked about; empty where it does.
 func (o *Forecast) mismatch(m *decision.Member, subset string) string {
-	if o.Workload.Open {
+	if o.Workload.Open || o.Mode == kinds.PerMember && subset == "" {
 		return ""
 	}
 	var why []string

@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -94,5 +95,24 @@ func TestObstaclesOfTaintsAndRoom(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestBlockersOfOneMember: a taint keeps a member from starting the jobs of a workload that runs in one member, and not
+// from having an object that each member has.
+func TestBlockersOfOneMember(t *testing.T) {
+	m := topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "north"}}
+	m.Spec.Accepted, m.Spec.Taints = true, []corev1.Taint{{Key: "drain", Effect: corev1.TaintEffectNoExecute}}
+	for _, condition := range []string{topology.MemberAccepted, topology.MemberReady} {
+		meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: condition, Status: metav1.ConditionTrue,
+			Reason: "Yes"})
+	}
+	o := Forecast{members: []topology.MemberCluster{m}, Mode: kinds.PerMember, Policy: &policy.Policy{}}
+	if got := o.Blockers("north", ""); len(got) != 0 {
+		t.Errorf("each member: %q", got)
+	}
+	o.Workload.Alone = true
+	if got := o.Blockers("north", ""); len(got) != 1 || !strings.Contains(got[0], "the taint drain:NoExecute") {
+		t.Errorf("one member: %q", got)
 	}
 }

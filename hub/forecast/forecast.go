@@ -86,7 +86,9 @@ func (f *Forecaster) Of(ctx context.Context, key wire.Key) (Forecast, error) {
 		if s.Placement != nil {
 			recorded = s.Placement.Spec.Policy
 		}
-		out.Policy = policy.Select(&out.Workload, s.Policies, recorded)
+		if out.Policy = policy.Select(&out.Workload, s.Policies, recorded); out.Policy != nil {
+			decision.PlaceOne(kind, &out.Workload, out.Policy.Ref, out.Policy.Spec.Placement)
+		}
 		out.judge(s)
 	}
 	if s.Placement != nil && len(s.Placement.Spec.Unplaced) > 0 && next.Spec != nil {

@@ -90,6 +90,9 @@ type Kind struct {
 	Divider *Divider
 	// Template is how pod templates are kept and put back.
 	Template *Template
+	// Ticks reads what a member says of the schedule in the status of its object, and without a status what the user's
+	// object says. It is for kinds of mode PerMember that a policy can place in one member (placement One).
+	Ticks func(o Object, status []byte) Ticks
 
 	// Render returns what members get of the workload.
 	Render func(Object, *Order) (Manifest, error)
@@ -130,7 +133,7 @@ type Table map[schema.GroupKind]Kind
 
 // Workloads returns the kinds whose objects the hub divides, or gives to each member, and whose status it writes.
 func Workloads() Table {
-	return tableOf(cloneSetKind(), daemonSetKind(), resourceDistributionKind(), statefulSetKind(),
+	return tableOf(advancedCronJobKind(), cloneSetKind(), daemonSetKind(), resourceDistributionKind(), statefulSetKind(),
 		unitedDeploymentKind())
 }
 
@@ -178,6 +181,23 @@ type Order struct {
 type Manifest struct {
 	Spec        any
 	Annotations map[string]string
+}
+
+// Ticks are what is known of the schedule of a workload in a member.
+type Ticks struct {
+	// Settled is the newest tick that was started or reported missed; there are no ticks to start before it.
+	Settled time.Time
+	// Outdated reports whether the member follows another schedule than the user's object has.
+	Outdated bool
+}
+
+// settle takes those times that are later.
+func (t *Ticks) settle(times ...*metav1.Time) {
+	for _, at := range times {
+		if at != nil && at.After(t.Settled) {
+			t.Settled = at.Time
+		}
+	}
 }
 
 // Divider is a kind whose objects divide workloads of other kinds into subsets.

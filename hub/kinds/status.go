@@ -69,6 +69,8 @@ type Failure struct {
 	Type string
 	// OwnReason: the condition's reason is passed on. Otherwise its type is the reason.
 	OwnReason bool
+	// Past reports whether the condition is about what happened, so that nothing is retried.
+	Past bool
 }
 
 // selectorText returns the selector as the scale subresource needs it, empty for an invalid one.

@@ -49,6 +49,8 @@ type Workload struct {
 	Ordinals *Ordinals
 	// Adaptive is how pods that find no node go to other subsets; nil: they stay in theirs.
 	Adaptive *Adaptive
+	// Alone: the policy lets one member at a time run it.
+	Alone bool
 	// Remarks are sentences about fields that are not carried out, in a stable order.
 	Remarks []string
 }

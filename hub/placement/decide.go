@@ -126,9 +126,12 @@ func decideFederated(s *State, rules kinds.Table) Step {
 	if rejection != nil {
 		return Step{Outcome: s.refused(rejection, true)}
 	}
-	failover, remark := decision.FailoverOf(&workload, chosen.Spec.Failover)
-	if remark != "" {
-		workload.Remarks = append(workload.Remarks, remark)
+	remark := decision.PlaceOne(rule, &workload, chosen.Ref, chosen.Spec.Placement)
+	failover, differs := decision.FailoverOf(&workload, chosen.Spec.Failover)
+	for _, text := range []string{remark, differs} {
+		if text != "" {
+			workload.Remarks = append(workload.Remarks, text)
+		}
 	}
 	facts := decision.Facts{
 		Kind: rule, Workload: workload, Policy: chosen.Ref, Spread: chosen.Spec.Spread,
@@ -145,6 +148,7 @@ func decideFederated(s *State, rules kinds.Table) Step {
 	}
 	again := JudgeMembers(s, facts.Members, &failover)
 	facts.StatusValues = s.statusValues(facts.Members, failover.HandOver)
+	facts.Ticks = s.ticks(rule)
 	if s.Placement != nil {
 		facts.Last = &s.Placement.Spec
 	}
@@ -166,6 +170,20 @@ func decideFederated(s *State, rules kinds.Table) Step {
 		again:    decision.Sooner(again, result.Again),
 		asks:     result.Asks,
 	}
+}
+
+// ticks returns what is known of the schedule in each member, and by the user's object; nil for a kind without one.
+func (s *State) ticks(rule kinds.Kind) map[string]kinds.Ticks {
+	if rule.Ticks == nil {
+		return nil
+	}
+	out := map[string]kinds.Ticks{"": rule.Ticks(s.Object, nil)}
+	for member, status := range s.statuses {
+		if status != nil {
+			out[member] = rule.Ticks(s.Object, status.Raw)
+		}
+	}
+	return out
 }
 
 // staysOnHub reports whether an object to copy is one of the hub alone, as most are.

@@ -55,8 +55,8 @@ func Rules() []rbacv1.PolicyRule {
 		rule(kruise, "advancedcronjobs/status broadcastjobs/status clonesets/status daemonsets/status "+
 			"resourcedistributions/status statefulsets/status uniteddeployments/status", "patch"),
 		rule(kruise,
-			"clonesets/finalizers daemonsets/finalizers resourcedistributions/finalizers statefulsets/finalizers "+
-				"uniteddeployments/finalizers", "update"),
+			"advancedcronjobs/finalizers clonesets/finalizers daemonsets/finalizers resourcedistributions/finalizers "+
+				"statefulsets/finalizers uniteddeployments/finalizers", "update"),
 		// What goes with a workload is copied to members.
 		rule("", "services configmaps secrets serviceaccounts persistentvolumeclaims", read),
 		rule("multicluster.x-k8s.io", "serviceexports", read),

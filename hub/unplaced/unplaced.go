@@ -42,16 +42,6 @@ type kind struct {
 // unplaced are the kinds of our definitions that the hub answers here unless it places them.
 func unplaced() []kind {
 	return []kind{
-		{GroupVersionKind: apps.AdvancedCronJobKind,
-			object: func() client.Object { return &apps.AdvancedCronJob{} },
-			list:   func() client.ObjectList { return &apps.AdvancedCronJobList{} },
-			status: func(o client.Object, answer answer) (have, want any) {
-				job, _ := o.(*apps.AdvancedCronJob)
-				status := job.Status.DeepCopy()
-				status.ObservedGeneration = answer.generation(status.ObservedGeneration)
-				status.Conditions = conditions.Merge(status.Conditions, answer.now, wanted(status.Conditions, answer)...)
-				return &job.Status, status
-			}},
 		{GroupVersionKind: apps.BroadcastJobKind,
 			object: func() client.Object { return &apps.BroadcastJob{} },
 			list:   func() client.ObjectList { return &apps.BroadcastJobList{} },

@@ -17,6 +17,12 @@ type FederationPolicySpec struct {
 	// clusters narrows the members. Default: all accepted members.
 	// +optional
 	Clusters ClusterSelector `json:"clusters,omitempty"`
+	// placement: Each gives every selected member the whole object, of kinds that members have whole. One lets one of them
+	// start the jobs, chosen by spread; it moves when the policy no longer selects that member, when the member is drained,
+	// or with failover.mode Fence. One is for AdvancedCronJobs; other kinds are placed as with Each. Default Each.
+	// +optional
+	// +kubebuilder:default=Each
+	Placement PlacementMode `json:"placement,omitempty"`
 	// spread divides what the workload leaves open. Default: evenly over clusters.
 	// +optional
 	// +kubebuilder:default={}
@@ -44,6 +50,16 @@ type FederationPolicySpec struct {
 	// +optional
 	Reschedule *Reschedule `json:"reschedule,omitempty"`
 }
+
+// PlacementMode is in how many of the selected members an object runs that members have whole.
+// +kubebuilder:validation:Enum=Each;One
+type PlacementMode string
+
+// In how many of the selected members an object runs.
+const (
+	PlacementEach PlacementMode = "Each"
+	PlacementOne  PlacementMode = "One"
+)
 
 // WorkloadSelector selects workloads of one kind, by name or by labels, or all of them.
 // +kubebuilder:validation:XValidation:rule="!(has(self.name) && has(self.selector))",message="a workload entry has name and selector: give one of them, or two entries"

@@ -267,6 +267,10 @@ type Cell struct {
 	// unschedulable is what is remembered of the cell after it lost replicas because its member found no node for them.
 	// +optional
 	Unschedulable *Unschedulable `json:"unschedulable,omitempty"`
+	// ticks say for which times of its schedule the cluster starts jobs; absent unless the workload runs, or ran, in one
+	// cluster.
+	// +optional
+	Ticks *Ticks `json:"ticks,omitempty"`
 	// sequence of the order that carries this cell's numbers.
 	Sequence int64 `json:"sequence"`
 	// taskSequence is the sequence of the newest order that changed anything but unavailable and surge. A member that has

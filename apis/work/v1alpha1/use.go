@@ -70,3 +70,11 @@ func DaemonSetUse(status *apps.DaemonSetStatus) SubsetUse {
 		},
 	}
 }
+
+// AdvancedCronJobUse is what an AdvancedCronJob of a member uses: one while it may start jobs, none while it is paused.
+func AdvancedCronJobUse(spec *apps.AdvancedCronJobSpec) SubsetUse {
+	if spec.Paused != nil && *spec.Paused {
+		return SubsetUse{Desired: 1, NodeUse: NodeUse{Withheld: 1}}
+	}
+	return SubsetUse{Desired: 1, Total: 1, Ready: 1, Available: 1}
+}

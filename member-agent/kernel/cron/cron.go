@@ -129,6 +129,9 @@ type Facts struct {
 	Since time.Time
 	// Started and Missed are the newest ticks that were started and reported missed, zero for none.
 	Started, Missed time.Time
+	// StartAfter is the newest time of which a tick may have been started elsewhere: up to it all are missed. Zero for
+	// none.
+	StartAfter time.Time
 	// Deadline is how long after its time a tick is still started, nil for ever.
 	Deadline    *time.Duration
 	Concurrency ConcurrencyPolicy
@@ -144,6 +147,8 @@ type Cause string
 const (
 	TooLate      Cause = "TooLate"
 	StillRunning Cause = "StillRunning"
+	// Elsewhere: it may have been started elsewhere.
+	Elsewhere Cause = "MemberLost"
 )
 
 // Missed are ticks that are never started.
@@ -184,6 +189,8 @@ func Decide(f Facts) Plan {
 	}
 	plan.Missed = f.Schedule.between(from, tick)
 	switch {
+	case !tick.After(f.StartAfter):
+		plan.Missed.Cause = Elsewhere
 	case f.Deadline != nil && f.Now.Sub(tick) > *f.Deadline:
 		plan.Missed.Cause = TooLate
 	case f.Concurrency == Forbid && f.Running:

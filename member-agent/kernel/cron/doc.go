@@ -9,6 +9,9 @@
 // A schedule, or a time zone, has no ticks before it was set: a change does not start what it would have started
 // earlier. While a schedule is paused nothing is started or missed; afterwards the newest open tick is started.
 //
+// A schedule that moved here from elsewhere has the ticks after Since. Those up to StartAfter may have been started
+// there, and are missed.
+//
 // On the day on which a time zone turns its clock back, a schedule with a fixed hour may come twice, as two ticks. On
 // the day on which it skips an hour, a schedule in that hour does not come.
 //

@@ -38,6 +38,7 @@ func (j Job) deleting() bool { return j.Object.GetDeletionTimestamp() != nil }
 func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 	options := []client.ListOption{client.InNamespace(s.cron.Namespace), client.UnsafeDisableDeepCopy}
 	s.facts = Facts{Cron: s.cron, Now: r.Clock.Now(), Started: s.Memory.started}
+	s.facts.readTicks(s.Budget)
 	var jobs batchv1.JobList
 	if err := r.Client.List(ctx, &jobs, options...); err != nil {
 		return false, fmt.Errorf("list its Jobs: %w", err)

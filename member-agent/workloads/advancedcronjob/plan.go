@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/cron"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
@@ -40,6 +41,10 @@ type Facts struct {
 	Now  time.Time
 	// Started is the newest tick that a job was created for, as far as the controller remembers.
 	Started time.Time
+	// Ticks are those that a hub gave to this member, nil if it runs on its own.
+	Ticks *topology.Ticks
+	// Held says why no tick is started or missed until the hub has answered, nil if nothing keeps it.
+	Held *conditions.Cause
 }
 
 // Deletion is a job to delete.
@@ -89,7 +94,7 @@ func Compute(f Facts) Plan {
 }
 
 // observed returns the schedule of the spec, and since when it is followed. A change has no ticks before it was seen;
-// the first schedule has ticks since the object was created.
+// the first schedule has ticks since the object was created. One that moved here has those that the former member left.
 func (f Facts) observed() v1beta1.ObservedSchedule {
 	out := v1beta1.ObservedSchedule{Schedule: f.Cron.Spec.Schedule, TimeZone: ptr.Deref(f.Cron.Spec.TimeZone, "")}
 	switch have := f.Cron.Status.ObservedSchedule; {
@@ -99,6 +104,10 @@ func (f Facts) observed() v1beta1.ObservedSchedule {
 		out.Since = have.Since
 	default:
 		out.Since = metav1.NewTime(f.Now.Truncate(time.Second))
+		return out
+	}
+	if t := f.Ticks; t != nil && t.Since != nil && (f.Cron.Status.ObservedSchedule == nil || !out.Since.After(t.At.Time)) {
+		out.Since = *t.Since
 	}
 	return out
 }
@@ -164,7 +173,10 @@ func (f Facts) schedule(plan *Plan) (waits bool) {
 	}
 	facts := cron.Facts{
 		Now: f.Now, Schedule: schedule, Since: plan.Observed.Since.Time, Started: plan.Started,
-		Concurrency: concurrencyOf(spec), Running: len(plan.Active) > 0, Paused: ptr.Deref(spec.Paused, false),
+		Concurrency: concurrencyOf(spec), Running: len(plan.Active) > 0, Paused: paused(f.Cron) || f.Held != nil,
+	}
+	if t := f.Ticks; t != nil && t.StartAfter != nil {
+		facts.StartAfter = t.StartAfter.Time
 	}
 	if t := f.Cron.Status.LastMissedTime; t != nil {
 		facts.Missed = t.Time

@@ -222,6 +222,8 @@ func TestMissedInWords(t *testing.T) {
 			"could look, and only that one is started": {Count: 1000, More: true, Newest: noon()},
 		"2 ticks were missed, the newest at 2026-03-01T12:00:00Z: startingDeadlineSeconds had passed when it could have " +
 			"been started": {Count: 2, Newest: noon(), Cause: cron.TooLate},
+		"2 ticks were missed, the newest at 2026-03-01T12:00:00Z: the member that had the schedule before is lost, and may " +
+			"have started them": {Count: 2, Newest: noon(), Cause: cron.Elsewhere},
 	} {
 		if got := missed(m); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)

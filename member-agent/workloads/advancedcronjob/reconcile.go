@@ -41,5 +41,8 @@ func (r *Reconciler) decide(_ context.Context, s *scope) (bool, error) {
 		s.plan.Start, s.plan.Delete, s.plan.Wake = time.Time{}, nil, 0
 	}
 	s.Sooner(s.plan.Wake)
+	if s.facts.Held != nil {
+		s.Sooner(workload.AskWhileExpired)
+	}
 	return true, nil
 }

@@ -95,6 +95,10 @@ func (s *scope) conditions() []conditions.Condition {
 	case paused(s.cron):
 		ready.Reason, ready.Message = conditions.ReasonPaused, "no job is started, because spec.paused is true"
 		reconciling.Reason = conditions.ReasonPaused
+	case s.facts.Held != nil:
+		held := s.facts.Held
+		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, held.Reason, held.Message
+		reconciling.Status, reconciling.Reason, reconciling.Message = corev1.ConditionTrue, held.Reason, held.Message
 	default:
 		ready.Message = fmt.Sprintf("the next tick is at %s", s.plan.Next.UTC().Format(time.RFC3339))
 	}
@@ -128,6 +132,8 @@ func missed(m cron.Missed) string {
 	switch m.Cause {
 	case cron.TooLate:
 		return text + ": startingDeadlineSeconds had passed when it could have been started"
+	case cron.Elsewhere:
+		return text + ": the member that had the schedule before is lost, and may have started them"
 	case cron.StillRunning:
 		return text + ": the job of an earlier tick was running, and concurrencyPolicy is Forbid"
 	}

@@ -18,6 +18,8 @@ import (
 // short is the short name of a kind, as kubectl has it.
 func short(kind string) string {
 	switch kind {
+	case "AdvancedCronJob":
+		return "acj"
 	case "BroadcastJob":
 		return "bcj"
 	case "CloneSet":

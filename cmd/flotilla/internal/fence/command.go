@@ -41,6 +41,8 @@ The hub cannot know whether a member that it does not hear of still runs pods. M
 cut them off from the network. With your word the hub runs the member's replicas elsewhere at once, for all workloads whose policy
 has failover.mode Replace or Fence, whatever failover.after says, and also where many members failed together.
 
+If something still runs there after all, two pods may have one name, and the job of a scheduled time may be started twice.
+
 The word holds until the member is heard of again, and for no later loss.`,
 		Example:           `  flotilla fence west --confirm`,
 		Args:              cobra.ExactArgs(1),
@@ -71,7 +73,8 @@ func (v *verb) run(ctx context.Context, out io.Writer, name string) error {
 	}
 	if !v.confirm {
 		return console.Usagef(
-			"make sure that nothing runs in %s any more, and say so with --confirm: the hub then runs its replicas elsewhere",
+			"make sure that nothing runs in %s any more, and say so with --confirm: the hub then runs its replicas elsewhere; "+
+				"if something runs there after all, scheduled jobs may be started twice",
 			name,
 		)
 	}

@@ -114,6 +114,10 @@ func open(hub *console.Hub, name string) (wire.Key, client.Client, error) {
 	if err != nil {
 		return wire.Key{}, nil, err
 	}
+	if key.GroupKind() == apps.AdvancedCronJobKind.GroupKind() {
+		return wire.Key{}, nil, fmt.Errorf("%s has no rollout: set spec.paused to start no jobs; flotilla why tells how it is",
+			key.Sentence())
+	}
 	c, err := hub.Client()
 	return key, c, err
 }
