@@ -62,9 +62,11 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule(kruise, "advancedcronjobs", read),
 		rule(kruise, "daemonsets resourcedistributions statefulsets uniteddeployments workloadspreads", read),
 		rule(kruise, "advancedcronjobs/status broadcastjobs/status clonesets/status daemonsets/status "+
-			"resourcedistributions/status statefulsets/status uniteddeployments/status workloadspreads/status", "get update patch"),
+			"resourcedistributions/status statefulsets/status uniteddeployments/status workloadspreads/status",
+			"get update patch"),
 		rule(kruise, "advancedcronjobs/finalizers broadcastjobs/finalizers clonesets/finalizers daemonsets/finalizers "+
-			"resourcedistributions/finalizers statefulsets/finalizers uniteddeployments/finalizers workloadspreads/finalizers", "update"),
+			"resourcedistributions/finalizers statefulsets/finalizers uniteddeployments/finalizers "+
+			"workloadspreads/finalizers", "update"),
 		rule("apps", "deployments statefulsets controllerrevisions", write),
 		rule("apps", "replicasets", read),
 		rule("apps", "deployments/status statefulsets/status", "get"),
@@ -88,7 +90,8 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule("apiextensions.k8s.io", "customresourcedefinitions", read),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", "patch",
 			"advancedcronjobs.apps.kruise.io", "clonesets.apps.kruise.io", "daemonsets.apps.kruise.io",
-			"resourcedistributions.apps.kruise.io", "statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
+			"resourcedistributions.apps.kruise.io", "statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io",
+			"workloadspreads.apps.kruise.io"),
 	}
 }
 
@@ -96,23 +99,23 @@ func OwnRules() []rbacv1.PolicyRule {
 // kind without rules is one that the workload controllers make themselves.
 func CarriedRules() map[string][]rbacv1.PolicyRule {
 	return map[string][]rbacv1.PolicyRule{
-		"AdvancedCronJob.apps.kruise.io":       {rule(kruise, "advancedcronjobs", change)},
-		apps.CloneSetKind.GroupKind().String(): {},
-		"ConfigMap":                            {rule("", "configmaps", write)},
-		"CronJob.batch":                        {rule("batch", "cronjobs", write)},
-		"DaemonSet.apps":                       {rule("apps", "daemonsets", write)},
-		"DaemonSet.apps.kruise.io":             {rule(kruise, "daemonsets", change)},
-		"Deployment.apps":                      {},
-		"Job.batch":                            {rule("batch", "jobs", change)},
-		"PersistentVolumeClaim":                {},
-		"ReplicaSet.apps":                      {rule("apps", "replicasets", change)},
-		"ResourceDistribution.apps.kruise.io":  {rule(kruise, "resourcedistributions", change)},
-		"Secret":                               {rule("", "secrets", write)},
-		"Service":                              {rule("", "services", write)},
-		"ServiceAccount":                       {rule("", "serviceaccounts", write)},
-		"ServiceExport.multicluster.x-k8s.io":  {rule("multicluster.x-k8s.io", "serviceexports", write)},
-		"StatefulSet.apps":                     {},
-		"StatefulSet.apps.kruise.io":           {rule(kruise, "statefulsets", change)},
+		"AdvancedCronJob.apps.kruise.io":               {rule(kruise, "advancedcronjobs", change)},
+		apps.CloneSetKind.GroupKind().String():         {},
+		"ConfigMap":                                    {rule("", "configmaps", write)},
+		"CronJob.batch":                                {rule("batch", "cronjobs", write)},
+		"DaemonSet.apps":                               {rule("apps", "daemonsets", write)},
+		"DaemonSet.apps.kruise.io":                     {rule(kruise, "daemonsets", change)},
+		"Deployment.apps":                              {},
+		"Job.batch":                                    {rule("batch", "jobs", change)},
+		"PersistentVolumeClaim":                        {},
+		"ReplicaSet.apps":                              {rule("apps", "replicasets", change)},
+		"ResourceDistribution.apps.kruise.io":          {rule(kruise, "resourcedistributions", change)},
+		"Secret":                                       {rule("", "secrets", write)},
+		"Service":                                      {rule("", "services", write)},
+		"ServiceAccount":                               {rule("", "serviceaccounts", write)},
+		"ServiceExport.multicluster.x-k8s.io":          {rule("multicluster.x-k8s.io", "serviceexports", write)},
+		"StatefulSet.apps":                             {},
+		"StatefulSet.apps.kruise.io":                   {rule(kruise, "statefulsets", change)},
 		apps.UnitedDeploymentKind.GroupKind().String(): {rule(kruise, "uniteddeployments", change)},
 		"WorkloadSpread.apps.kruise.io":                {rule(kruise, "workloadspreads", change)},
 	}
