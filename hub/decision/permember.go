@@ -331,6 +331,8 @@ func (d *draft) noteOne(chosen string, waits []string, given bool) {
 		note("member %s, which starts the jobs, is unreachable and goes on by its own clock", chosen)
 	case !m.Selected || m.Lost || m.Taint == division.NoExecute:
 		note("the jobs stay in member %s, because no other member can start them; add a member, or raise a bound", chosen)
+	default:
+		note("member %s starts the jobs", chosen)
 	}
 	for _, name := range waits {
 		text := fmt.Sprintf("member %s has not confirmed yet that it starts no jobs", name)

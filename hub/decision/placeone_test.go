@@ -14,6 +14,8 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/capacity"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/topology/failover"
 )
 
 // cronStart is when the AdvancedCronJob of these tests is created.
@@ -160,5 +162,71 @@ func TestPlaceOne(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestNotesOfOneMember(t *testing.T) {
+	for name, tt := range map[string]struct {
+		members string
+		change  func(*Member)
+		reports string
+		says    []string
+	}{
+		"all is well": {"east west", nil, "east:1", []string{"member east starts the jobs"}},
+		"unreachable, without failover": {"east! west", nil, "east:1",
+			[]string{"member east, which starts the jobs, is unreachable", "only with failover.mode Fence"}},
+		"unreachable": {"east! west", func(m *Member) { m.State = failover.Silent }, "east:1",
+			[]string{"goes on by its own clock"}},
+		"lost, and not confirmed": {"east! west", func(m *Member) { m.State, m.Fencing = failover.Lost, true }, "east:1",
+			[]string{"counts as lost", "flotilla fence east --confirm"}},
+		"nobody else can": {"east~ west!", nil, "east:1", []string{"the jobs stay in member east"}},
+		"it is to stop":   {"east~ west", nil, "east:1", []string{"member east has not confirmed yet", "after that"}},
+		"it is to stop, and is unreachable": {"east!~ west", nil, "east:1",
+			[]string{"member east has not confirmed yet", "flotilla fence east --confirm"}},
+	} {
+		f := inOne(t, cronJob())
+		f.Members = flags("east west")
+		first := mustPlan(t, f)
+		f.Last, f.Members, f.Reports = &first, flags(tt.members), starts(&first, tt.reports)
+		if tt.change != nil {
+			tt.change(&f.Members[0])
+		}
+		d, rejection := Plan(f)
+		if rejection != nil {
+			t.Fatal(rejection)
+		}
+		var all string
+		for _, note := range d.Notes {
+			all += note.Message + "\n"
+		}
+		for _, says := range tt.says {
+			if !strings.Contains(all, says) {
+				t.Errorf("%s: %q does not say %q", name, all, says)
+			}
+		}
+	}
+}
+
+func TestPlacementOneOfOtherKinds(t *testing.T) {
+	policy := topology.PolicyReference{Kind: "FederationPolicy", Name: "all"}
+	for kind, rule := range kinds.Workloads() {
+		w := kinds.Workload{Key: wire.Key{Kind: kind.Kind, Namespace: "ns", Name: "web"}}
+		remark := PlaceOne(rule, &w, policy, topology.PlacementOne)
+		if can := rule.Ticks != nil; w.Alone != can || (remark == "") != can {
+			t.Errorf("%s: alone %t, %q", kind, w.Alone, remark)
+		}
+		w.Alone = false
+		if remark := PlaceOne(rule, &w, policy, topology.PlacementEach); remark != "" || w.Alone {
+			t.Errorf("%s with Each: %q", kind, remark)
+		}
+	}
+	alone := kinds.Workload{Alone: true}
+	for mode, want := range map[topology.FailoverMode]topology.FailoverMode{
+		topology.FailoverReplace: topology.FailoverNever, topology.FailoverFence: topology.FailoverFence,
+		topology.FailoverNever: topology.FailoverNever,
+	} {
+		if f, remark := FailoverOf(&alone, topology.Failover{Mode: mode}); f.Mode != want || (remark != "") != (mode != want) {
+			t.Errorf("%s: %s, %q", mode, f.Mode, remark)
+		}
 	}
 }
