@@ -173,7 +173,7 @@ type Kind struct {
 func Kinds() []Kind {
 	return []Kind{
 		{GVK: apps.AdvancedCronJobKind, Add: advancedcronjob.Add},
-		{GVK: apps.BroadcastJobKind, Add: broadcastjob.Add},
+		{GVK: apps.BroadcastJobKind, Add: broadcastjob.Add, Reporting: broadcastjob.Reporting},
 		{GVK: apps.CloneSetKind, Add: cloneset.Add, Reporting: cloneset.Reporting},
 		{GVK: apps.DaemonSetKind, Add: daemonset.Add, Reporting: daemonset.Reporting},
 		{GVK: apps.StatefulSetKind, Add: statefulset.Add, Reporting: statefulset.Reporting},
