@@ -61,6 +61,7 @@ func steps(mode kinds.Mode) []func(*draft) *kinds.Rejection {
 			limitCells,
 			recordInputs,
 			grantBudgets,
+			endJob,
 			numberOrders,
 			describe,
 		}
@@ -169,7 +170,7 @@ func describe(d *draft) *kinds.Rejection {
 	notes := withWaveNotes(
 		d,
 		&d.wave,
-		slices.Concat(d.notes, dismissedNotes(d, spec), removedNotes(d, spec), shrinkNotes(spec),
+		slices.Concat(jobNotes(d), d.notes, dismissedNotes(d, spec), removedNotes(d, spec), shrinkNotes(spec),
 			moveNotes(d, spec), waitNotes(d, spec)),
 	)
 	spec.Clusters = clusterColumn(spec.Cells)
@@ -337,6 +338,9 @@ func placePerMember(d *draft) *kinds.Rejection {
 		switch {
 		case m.Selected:
 			cell := topology.Cell{Cluster: m.Name, Replicas: d.desiredIn(m, had), Reason: topology.Reason{Code: CellPerMember}}
+			if d.comesLate(had) {
+				cell.Reason.Code = CellLateMember
+			}
 			if d.facts.Adopt {
 				cell.Adoption.Phase = topology.AdoptionDiscovered // there are no replicas to discover
 			}

@@ -43,6 +43,9 @@ const (
 	AdoptionRefused = "AdoptionRefused"
 	// WaveFailed: a wave of the update failed; no pod is updated any more.
 	WaveFailed = "WaveFailed"
+	// JobHalted: a job halted in a member, so that it touches no further node anywhere. JobFailed: it failed in a member.
+	JobHalted = "JobHalted"
+	JobFailed = "JobFailed"
 	// InvalidOverride: an override of the policy does not fit the workload; nothing is delivered.
 	InvalidOverride = "InvalidOverride"
 )
@@ -63,6 +66,8 @@ const (
 	CellCopy = "Copy"
 	// CellPerMember: every selected member gets the whole object, and the number is how many pods the member asks for.
 	CellPerMember = "PerMember"
+	// CellLateMember: as CellPerMember, of a member that joined after a job created pods. Its nodes come last.
+	CellLateMember = "LateMember"
 	// CellDeselected: the policy no longer selects the member, or it is not accepted any more; the object is removed there
 	// once the member confirmed that it has no budget.
 	CellDeselected = "Deselected"

@@ -15,6 +15,7 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/division"
 	"github.com/flotilla-dev/flotilla/topology/lending"
 	"github.com/flotilla-dev/flotilla/topology/ordinals"
+	"github.com/flotilla-dev/flotilla/topology/waves"
 )
 
 // Workload is what a decision depends on of the user's object.
@@ -49,8 +50,21 @@ type Workload struct {
 	Ordinals *Ordinals
 	// Adaptive is how pods that find no node go to other subsets; nil: they stay in theirs.
 	Adaptive *Adaptive
+	// Job says how a job goes over the nodes of all members; nil for a kind whose pods run on.
+	Job *Job
 	// Remarks are sentences about fields that are not carried out, in a stable order.
 	Remarks []string
+}
+
+// Job is how a job goes over the nodes of all members. Updated nodes are those with a pod, and unavailable ones those
+// whose pod has not ended.
+type Job struct {
+	// Batches divide the nodes; nil for none.
+	Batches *waves.Batches
+	// Endless: the job also runs on nodes that come later, and never completes.
+	Endless bool
+	// Promoted is the batch after which a person lets the job go on without a soak, 0 for none.
+	Promoted int32
 }
 
 // Ordinals are the ordinals of pods that must be unique over all members.
