@@ -331,7 +331,7 @@ func (m *simulatedMember) carryOut(now time.Time, batches bool) capacity.Report 
 // TestJobsInRandomWorlds: over all members no more pods are active than parallelism, no batch has more nodes than its
 // size, and the job ends, though orders and reports are late, and members are cut off for a while.
 func TestJobsInRandomWorlds(t *testing.T) {
-	for seed := range uint64(400) {
+	for seed := range uint64(200) {
 		if err := simulateJob(t, rand.New(rand.NewPCG(seed, 5))); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}

@@ -52,16 +52,6 @@ func unplaced() []kind {
 				status.Conditions = conditions.Merge(status.Conditions, answer.now, wanted(status.Conditions, answer)...)
 				return &job.Status, status
 			}},
-		{GroupVersionKind: apps.BroadcastJobKind,
-			object: func() client.Object { return &apps.BroadcastJob{} },
-			list:   func() client.ObjectList { return &apps.BroadcastJobList{} },
-			status: func(o client.Object, answer answer) (have, want any) {
-				job, _ := o.(*apps.BroadcastJob)
-				status := job.Status.DeepCopy()
-				status.ObservedGeneration = answer.generation(status.ObservedGeneration)
-				status.Conditions = conditions.Merge(status.Conditions, answer.now, wanted(status.Conditions, answer)...)
-				return &job.Status, status
-			}},
 	}
 }
 

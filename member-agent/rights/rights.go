@@ -96,6 +96,7 @@ func OwnRules() []rbacv1.PolicyRule {
 // kind without rules is one that the workload controllers make themselves.
 func CarriedRules() map[string][]rbacv1.PolicyRule {
 	return map[string][]rbacv1.PolicyRule{
+		"BroadcastJob.apps.kruise.io":          {rule(kruise, "broadcastjobs", change)},
 		apps.CloneSetKind.GroupKind().String(): {},
 		"ConfigMap":                            {rule("", "configmaps", write)},
 		"CronJob.batch":                        {rule("batch", "cronjobs", write)},
