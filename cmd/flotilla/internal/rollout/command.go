@@ -15,7 +15,6 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
@@ -110,7 +109,7 @@ func open(hub *console.Hub, name string) (wire.Key, client.Client, error) {
 	if err != nil {
 		return wire.Key{}, nil, err
 	}
-	key, err := console.Workload(name, namespace, apps.BroadcastJobKind)
+	key, err := console.Workload(name, namespace)
 	if err != nil {
 		return wire.Key{}, nil, err
 	}

@@ -58,6 +58,7 @@ func kind(group, version, name string, from where) wanted {
 func kinds(hub bool) []wanted {
 	const kruise, flotilla = "apps.kruise.io", "topology.flotilla.dev"
 	all := []wanted{
+		kind(kruise, "v1beta1", "BroadcastJob", everywhere),
 		kind(kruise, "v1beta1", "CloneSet", everywhere),
 		kind(kruise, "v1beta1", "DaemonSet", everywhere),
 		kind(kruise, "v1beta1", "StatefulSet", everywhere),
