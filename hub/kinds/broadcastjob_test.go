@@ -271,7 +271,7 @@ func TestStatusOfAnEndedBroadcastJobStays(t *testing.T) {
 func TestHaltsInReports(t *testing.T) {
 	w := &work.Work{Status: work.WorkStatus{Report: &work.Report{Halted: &work.JobHalt{Reason: "no word"}}}}
 	report, nonsense := Workloads().ReportOf(w)
-	if report.Halted.Reason != "Halted" || nonsense == "" || w.Status.Report.Halted.Reason != "no word" {
+	if report.Halted.Reason != "JobHalted" || nonsense == "" || w.Status.Report.Halted.Reason != "no word" {
 		t.Errorf("%+v, %q", report.Halted, nonsense)
 	}
 	w.Status.Report.Halted.Reason = "CheckFailed"

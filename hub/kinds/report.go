@@ -66,7 +66,7 @@ func (t Table) ReportOf(w *work.Work) (report *work.Report, nonsense string) {
 	}
 	if clean.Halted != nil && !isReason(clean.Halted.Reason) {
 		halted := *clean.Halted
-		halted.Reason, clean.Halted = "Halted", &halted
+		halted.Reason, clean.Halted = "JobHalted", &halted
 	}
 	clean.Unschedulable = slices.Clone(report.Unschedulable)
 	for i := range clean.Unschedulable {
