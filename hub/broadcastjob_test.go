@@ -80,7 +80,9 @@ func TestBroadcastJobs(t *testing.T) {
 	metav1.SetMetaDataAnnotation(&job.ObjectMeta, apps.AnnotationResume,
 		job.Status.Flotilla.Halted.Time.UTC().Format(time.RFC3339))
 	must(t, f.client.Patch(f.ctx, job, client.MergeFrom(base)))
-	f.jobIs(job, "it is resumed and completes", func(s *apps.BroadcastJobStatus) bool { return s.Phase == apps.PhaseCompleted })
+	f.jobIs(job, "it is resumed and completes", func(s *apps.BroadcastJobStatus) bool {
+		return s.Phase == apps.PhaseCompleted
+	})
 	s := &job.Status
 	if touched > 8 || s.Succeeded != 10 || s.CompletionTime == nil || s.StartTime == nil || s.Flotilla != nil {
 		t.Errorf("%d nodes were touched before the halt; %+v", touched, s)

@@ -14,8 +14,8 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/waves"
 )
 
-// A job runs a pod to its end on each node. Its nodes are granted as updates are: Updated is how many nodes a member may
-// touch, and Unavailable on how many a pod may run.
+// A job runs a pod to its end on each node. Its nodes are granted as updates are: Updated is how many nodes a member
+// may touch, and Unavailable on how many a pod may run.
 
 // goesInParts reports whether the nodes of a job go in waves or steps of the policy, or in batches.
 func (d *draft) goesInParts() bool {

@@ -20,7 +20,8 @@ import (
 
 var jobStart = time.Date(2026, 3, 1, 15, 0, 0, 0, time.UTC)
 
-// job is a job over these members, with pods on at most so many nodes at once, and batches of so many nodes, 0 for none.
+// job is a job over these members, with pods on at most so many nodes at once, and batches of so many nodes, 0 for
+// none.
 func job(parallelism, size int32, soak, names string) Facts {
 	f := perMember("", func(n int32) lending.Amounts {
 		return lending.Amounts{Updated: n, Unavailable: min(parallelism, n)}

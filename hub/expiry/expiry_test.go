@@ -53,8 +53,8 @@ func TestDeletesJobsAfterTheirTime(t *testing.T) {
 			if apierrors.IsNotFound(err) != tt.gone {
 				t.Errorf("%v", err)
 			}
-			if again, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(job)}); err != nil ||
-				again != got {
+			again, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(job)})
+			if err != nil || again != got {
 				t.Errorf("the second pass: %+v, %v", again, err)
 			}
 		})

@@ -208,8 +208,8 @@ func setJobProgress(out *apps.BroadcastJobStatus, job *apps.BroadcastJob, s *Job
 	}
 }
 
-// jobConditions returns the conditions of a job, given those that all kinds have. Those that say what stands in the way, or that members do not answer,
-// are the same for all kinds.
+// jobConditions returns the conditions of a job, given those that all kinds have. Those that say what stands in the way,
+// or that members do not answer, are the same for all kinds.
 func jobConditions(
 	out *apps.BroadcastJobStatus,
 	job *apps.BroadcastJob,

@@ -188,7 +188,8 @@ func TestStatusOfBroadcastJobs(t *testing.T) {
 			"Generic", "generic", false, ""},
 		"an endless job waits for nodes": {broadcastJob(func(job *apps.BroadcastJob) {
 			job.Spec.CompletionPolicy.Type = apps.NeverCompletionPolicyType
-		}), Sum{Statuses: done, Job: &JobSum{Proven: true}}, apps.PhaseRunning, "NodesDone", "waits for more nodes", false, ""},
+		}), Sum{Statuses: done, Job: &JobSum{Proven: true}}, apps.PhaseRunning, "NodesDone", "waits for more nodes", false,
+			""},
 		"completed": {broadcastJob(), Sum{Statuses: done, Job: &JobSum{End: &topology.JobEnd{Time: late}}},
 			apps.PhaseCompleted, "Complete", "Job completed, 3 pods succeeded, 1 pods failed", false, "Complete"},
 		"failed": {broadcastJob(), Sum{Statuses: some, Cause: cause, Job: &JobSum{
@@ -231,7 +232,8 @@ func TestStatusOfBroadcastJobs(t *testing.T) {
 		})
 	}
 	job := broadcastJob()
-	broadcastJobStatus(job, &Sum{Statuses: some, Conditions: generic(corev1.ConditionFalse), Job: &JobSum{Wave: wave}}, now)
+	broadcastJobStatus(job, &Sum{Statuses: some, Conditions: generic(corev1.ConditionFalse),
+		Job: &JobSum{Wave: wave}}, now)
 	s := job.Status
 	if s.Active != 1 || s.Succeeded != 5 || s.Failed != 1 || s.Desired != 8 || !s.StartTime.Equal(&early) ||
 		s.Flotilla.Batch != 2 || !s.Flotilla.BatchTime.Equal(&early) || !s.Flotilla.SoakTime.Equal(&late) {

@@ -231,8 +231,8 @@ func Total(cells []topology.Cell) (replicas int32, granted topology.Budget, wait
 	return replicas, granted, waiting
 }
 
-// BudgetOf returns what a member is granted, of all its cells together. Neither unavailable nor surge is a pause. end is
-// that of a job, nil before it.
+// BudgetOf returns what a member is granted, of all its cells together. Neither unavailable nor surge is a pause. end
+// is that of a job, nil before it.
 func BudgetOf(cells []topology.Cell, end *topology.JobEnd) *topology.MemberBudget {
 	_, granted, waiting := Total(cells)
 	out := &topology.MemberBudget{
