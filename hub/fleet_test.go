@@ -28,6 +28,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/apiserver"
@@ -457,10 +458,12 @@ type agent struct {
 	mu     sync.Mutex
 	silent bool
 	still  bool // the Lease is not renewed
-	// nodes are how many pods a DaemonSet has here.
+	// nodes are how many pods a DaemonSet has here, and on how many nodes a job runs.
 	nodes int32
 	// ticked is the newest tick that an AdvancedCronJob started here.
-	ticked  metav1.Time
+	ticked metav1.Time
+	// halt is why jobs are halted here, nil for none.
+	halt    *work.JobHalt
 	state   map[string]*replica
 	counter int64
 	news    chan struct{} // its Works may have changed
@@ -497,6 +500,17 @@ func (a *agent) ticks(at time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ticked = metav1.NewTime(at)
+	for _, r := range a.state {
+		r.generation = 0 // it is looked at again
+	}
+	a.hear()
+}
+
+// halts makes jobs halt here, until they are resumed.
+func (a *agent) halts(reason, message string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.halt = &work.JobHalt{Time: metav1.NewTime(time.Now().Truncate(time.Second)), Reason: reason, Message: message}
 	for _, r := range a.state {
 		r.generation = 0 // it is looked at again
 	}
@@ -631,10 +645,19 @@ func (a *agent) carryOut(ctx context.Context, w *work.Work) {
 		a.f.t.Errorf("manifest of Work %s: %v", w.Name, err)
 		return
 	}
-	if r.kind = o.Kind; o.Kind == "DaemonSet" {
+	switch r.kind = o.Kind; o.Kind {
+	case "DaemonSet":
 		o.Spec.Replicas = a.nodes
+		r.follow(&o)
+	case "BroadcastJob":
+		at, err := time.Parse(time.RFC3339, o.Metadata.Annotations[apps.AnnotationResume])
+		if a.halt != nil && err == nil && !at.Before(a.halt.Time.Time) {
+			a.halt = nil
+		}
+		r.touch(&o, a.nodes, a.halt != nil)
+	default:
+		r.follow(&o)
 	}
-	r.follow(&o)
 	r.sequence, r.generation = sequence, w.Generation
 	a.report(ctx, w, r)
 }
@@ -703,6 +726,16 @@ func (r *replica) follow(o *order) {
 	}
 }
 
+// touch makes a job's pods on as many nodes as the order grants. They end at once.
+func (r *replica) touch(o *order, nodes int32, halted bool) {
+	var budget topology.MemberBudget
+	_ = json.Unmarshal([]byte(o.Metadata.Annotations[topology.AnnotationBudget]), &budget)
+	r.total[""] = nodes
+	if !budget.Paused && !halted {
+		r.updated[""] = max(r.updated[""], min(budget.Updated, nodes))
+	}
+}
+
 func (a *agent) report(ctx context.Context, w *work.Work, r *replica) {
 	a.counter++
 	base := w.DeepCopy()
@@ -735,6 +768,15 @@ func (a *agent) report(ctx context.Context, w *work.Work, r *replica) {
 			Identifier: work.ResourceIdentifier{Group: "apps.kruise.io", Version: "v1beta1", Kind: r.kind, Name: w.Name},
 			Status:     &runtime.RawExtension{Raw: fmt.Appendf(nil, `{"type":"Job","lastScheduleTime":%s}`, ticked)},
 		}}
+	}
+	if r.kind == "BroadcastJob" {
+		w.Status.ManifestStatuses = []work.ManifestStatus{{
+			Identifier: work.ResourceIdentifier{Group: "apps.kruise.io", Version: "v1beta1", Kind: r.kind, Name: w.Name},
+			Status: &runtime.RawExtension{Raw: fmt.Appendf(nil,
+				`{"desired":%d,"active":0,"succeeded":%d,"failed":0,"startTime":"2026-03-01T15:00:00Z"}`, r.total[""],
+				r.updated[""])},
+		}}
+		report.Halted = a.halt
 	}
 	if err := a.f.client.Status().Patch(ctx, w, client.MergeFrom(base)); err != nil && !errors.Is(err, context.Canceled) &&
 		!apierrors.IsNotFound(err) {

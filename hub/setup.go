@@ -30,6 +30,7 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/checks"
 	"github.com/flotilla-dev/flotilla/hub/contact"
 	"github.com/flotilla-dev/flotilla/hub/delivery"
+	"github.com/flotilla-dev/flotilla/hub/expiry"
 	"github.com/flotilla-dev/flotilla/hub/inventory/agent"
 	"github.com/flotilla-dev/flotilla/hub/inventory/karmada"
 	"github.com/flotilla-dev/flotilla/hub/inventory/profiles"
@@ -39,7 +40,6 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/policy"
 	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/tracing"
-	"github.com/flotilla-dev/flotilla/hub/unplaced"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -189,7 +189,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			return profiles.Setup(mgr, clk, o.ClusterProfiles)
 		},
 		func() error { return aggregate.Setup(mgr, rules, clk, hubID, outcomes, measures, tracer) },
-		func() error { return unplaced.Setup(mgr, rules, clk) },
+		func() error { return expiry.Setup(mgr, rules, clk) },
 	} {
 		if err := setup(); err != nil {
 			return err

@@ -176,7 +176,7 @@ type Kind struct {
 func Kinds() []Kind {
 	return []Kind{
 		{GVK: apps.AdvancedCronJobKind, Add: advancedcronjob.Add, Reporting: advancedcronjob.Reporting},
-		{GVK: apps.BroadcastJobKind, Add: broadcastjob.Add},
+		{GVK: apps.BroadcastJobKind, Add: broadcastjob.Add, Reporting: broadcastjob.Reporting},
 		{GVK: apps.CloneSetKind, Add: cloneset.Add, Reporting: cloneset.Reporting},
 		{GVK: apps.DaemonSetKind, Add: daemonset.Add, Reporting: daemonset.Reporting},
 		{GVK: apps.ResourceDistributionKind, Add: resourcedistribution.Add,

@@ -76,6 +76,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 			named[name.Kind] = true
 		}
 	}
+	delete(named, apps.BroadcastJobKind.Kind) // jobs have no condition Progressing
 	for kind := range named {
 		n := conditions.NamesOf(kind)
 		for _, name := range []string{n.Updated, n.Available, n.PartitionAvailable, n.Paused, n.DeadlineExceeded} {

@@ -37,6 +37,11 @@ func AdvancedCronJob(namespace, name string) Workload {
 // CloneSet names a CloneSet.
 func CloneSet(namespace, name string) Workload { return Workload{apps.CloneSetKind, namespace, name} }
 
+// BroadcastJob names a BroadcastJob.
+func BroadcastJob(namespace, name string) Workload {
+	return Workload{apps.BroadcastJobKind, namespace, name}
+}
+
 // DaemonSet names an advanced DaemonSet.
 func DaemonSet(namespace, name string) Workload { return Workload{apps.DaemonSetKind, namespace, name} }
 

@@ -3,6 +3,7 @@ package aggregate
 import (
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -143,5 +144,53 @@ func TestWhatHappenedIsNoFailure(t *testing.T) {
 	s := Summarise(f)
 	if cause := s.Failures["TicksMissed"]; cause == nil || cause.Message != "west: 1 tick" || s.Failed != nil || !s.Done() {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestJobSum: the newest halt of the members counts, and none of a member that is on its way out, nor after the end.
+func TestJobSum(t *testing.T) {
+	halt := func(seconds int64, message string) *work.JobHalt {
+		return &work.JobHalt{Time: metav1.Unix(seconds, 0), Reason: "CheckFailed", Message: message}
+	}
+	for name, tt := range map[string]struct {
+		change func(*Facts)
+		want   string
+	}{
+		"none":    {func(*Facts) {}, ""},
+		"one":     {func(f *Facts) { f.Works["west"].Status.Report.Halted = halt(1, "a") }, "west: a"},
+		"two":     {func(f *Facts) { f.Works["west"].Status.Report.Halted = halt(9, "later") }, "west: later"},
+		"it left": {func(f *Facts) { f.Placement.Spec.Cells[1].Reason.Code = decision.CellDeselected }, ""},
+		"the end": {func(f *Facts) { f.Placement.Spec.End = &topology.JobEnd{} }, ""},
+		"a job that failed": {func(f *Facts) {
+			f.Works["west"].Status.Report.Halted = halt(1, "a")
+			f.Works["west"].Status.Report.Halted.Failed = true
+		}, ""},
+	} {
+		f := perMember()
+		switch name {
+		case "two":
+			f.Works["east"].Status.Report.Halted = halt(3, "sooner")
+		case "it left", "the end":
+			f.Works["west"].Status.Report.Halted = halt(1, "a")
+		}
+		tt.change(f)
+		s := Summarise(f)
+		sum := statusSum(f, &s)
+		got := ""
+		if sum.Job.Halted != nil {
+			got = sum.Job.Halted.Message
+		}
+		if got != tt.want || sum.Job.End != f.Placement.Spec.End {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+	f := perMember()
+	s := Summarise(f)
+	if !statusSum(f, &s).Job.Proven {
+		t.Error("all nodes are proven")
+	}
+	f.Works["west"].Status.Report.InUse[0].UpdatedAvailable = 0
+	if s = Summarise(f); statusSum(f, &s).Job.Proven {
+		t.Error("a node is not proven")
 	}
 }

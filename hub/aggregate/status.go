@@ -2,10 +2,12 @@ package aggregate
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/decision"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
@@ -39,7 +41,43 @@ func statusSum(f *Facts, s *Sum) *kinds.Sum {
 	facts := factsOf(f, s)
 	facts.NoDeadline, facts.Revision = f.Observed.NoDeadline, out.UpdateRevision
 	out.Conditions = summary(f, s, facts)
+	if f.Placement != nil {
+		out.Job = jobSum(f, s, out.Conditions)
+	}
 	return out
+}
+
+// jobSum returns how far a job is.
+func jobSum(f *Facts, s *Sum, list []conditions.Condition) *kinds.JobSum {
+	spec := &f.Placement.Spec
+	return &kinds.JobSum{
+		End: spec.End, Wave: spec.Wave, Halted: f.halted(), Waits: f.Outcome.Wave,
+		Elsewhere: slices.ContainsFunc(list, func(c conditions.Condition) bool {
+			return c.Type == apps.ConditionReady && (c.Reason == MembersNotReady || c.Reason == MembersNotAnswered)
+		}),
+		Proven: s.Answered && s.Whole.Desired > 0 && s.Whole.UpdatedAvailable >= s.Whole.Desired,
+	}
+}
+
+// halted returns the newest halt of a job in a member that the placement has, nil for none: one time resumes them all.
+func (f *Facts) halted() (newest *work.JobHalt) {
+	for i := range f.Placement.Spec.Cells {
+		c := &f.Placement.Spec.Cells[i]
+		w := f.Works[c.Cluster]
+		if w == nil || c.Reason.Code == decision.CellDeselected || f.Placement.Spec.End != nil {
+			continue
+		}
+		report, _ := f.Kinds.ReportOf(w)
+		if report == nil || report.HubID != f.HubID || report.Halted == nil || report.Halted.Failed {
+			continue
+		}
+		if newest == nil || newest.Time.Before(&report.Halted.Time) {
+			halt := *report.Halted
+			halt.Message = bounded(c.Cluster + ": " + halt.Message)
+			newest = &halt
+		}
+	}
+	return newest
 }
 
 // stalledOf is what the placement's condition Stalled says, nil where nothing stalls the workload. Users' objects of

@@ -22,6 +22,8 @@ type Report struct {
 	// HandOver are the last values of the pods, nil for none, and HandedOver the ordinals whose pods got some.
 	HandOver   *topology.HandOverValues
 	HandedOver []int32
+	// Halted says why a job halted or failed there, nil if it did neither.
+	Halted *work.JobHalt
 }
 
 // Waiting returns how many pods of a subset find no node, in all zones of the member; with "" those of a kind without

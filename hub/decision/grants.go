@@ -75,6 +75,7 @@ func lend(
 		}
 		pools = append(pools, pool{subset.Name, global, cells})
 	}
+	holdLateMembers(d, spec, pools)
 	waits := holdToWaves(d, spec, pools[:len(pools)-removed], newRevision)
 	if waits.Ceilings == nil {
 		for i := range pools {
@@ -140,6 +141,10 @@ func lendingCell(d *draft, last lending.Cell, c *topology.Cell, newRevision bool
 	}
 	told := LendingReport(report.Sequence, use)
 	cell.Report = &told
+	if d.workload.Job != nil {
+		// A node whose pod runs still needs a part of Unavailable.
+		cell.Report.Updated = max(use.Updated-cell.Report.InUse.Unavailable, 0)
+	}
 	holdToNodes(&cell, &use)
 	if use.Updated >= use.Total || use.Updated >= updatable(use.Desired, &use) {
 		// No pod of an old revision that may be updated is left: what is missing is created, which needs no permission.
@@ -283,11 +288,12 @@ func changes(
 	respread := d.last != nil && !equality.Semantic.DeepEqual(d.last.Spread, spec.Spread)
 	rebefore := d.last != nil && previousRevision(d.last) != previousRevision(spec)
 	renamed := renamedPods(d.last, spec)
+	ended := d.last != nil && d.last.End == nil && spec.End != nil
 	for cluster, order := range after {
 		old := before[cluster]
 		// A member that reports a newer order than stands here was ordered by a hub that was restored since.
 		stale := len(old) > 0 && d.reports[cluster].Sequence > old[0].Sequence
-		task[cluster] = newRevision || stale || respread || rebefore && (keepsOld(old) || keepsOld(order)) ||
+		task[cluster] = newRevision || ended || stale || respread || rebefore && (keepsOld(old) || keepsOld(order)) ||
 			renamed(cluster) || !sameTask(old, order)
 		if task[cluster] || !sameOrder(old, order) {
 			changed[cluster] = true

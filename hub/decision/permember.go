@@ -31,6 +31,9 @@ func placePerMember(d *draft) *kinds.Rejection {
 		case m.Selected:
 			cell := topology.Cell{Cluster: m.Name, Replicas: d.desiredIn(m, had), Reason: topology.Reason{Code: CellPerMember},
 				Ticks: d.givenTicks(had)}
+			if d.comesLate(had) {
+				cell.Reason.Code = CellLateMember
+			}
 			if d.facts.Adopt {
 				cell.Adoption.Phase = topology.AdoptionDiscovered // there are no replicas to discover
 			}

@@ -66,6 +66,7 @@ func steps(mode kinds.Mode, alone bool) []func(*draft) *kinds.Rejection {
 			limitCells,
 			recordInputs,
 			grantBudgets,
+			endJob,
 			numberOrders,
 			describe,
 		}
@@ -174,7 +175,7 @@ func describe(d *draft) *kinds.Rejection {
 	notes := withWaveNotes(
 		d,
 		&d.wave,
-		slices.Concat(d.notes, dismissedNotes(d, spec), removedNotes(d, spec), shrinkNotes(spec),
+		slices.Concat(jobNotes(d), d.notes, dismissedNotes(d, spec), removedNotes(d, spec), shrinkNotes(spec),
 			moveNotes(d, spec), waitNotes(d, spec)),
 	)
 	spec.Clusters = clusterColumn(spec.Cells)
@@ -386,6 +387,9 @@ const (
 	AdoptionRefused = "AdoptionRefused"
 	// WaveFailed: a wave of the update failed; no pod is updated any more.
 	WaveFailed = "WaveFailed"
+	// JobHalted: a job halted in a member, so that it touches no further node anywhere. JobFailed: it failed in a member.
+	JobHalted = "JobHalted"
+	JobFailed = "JobFailed"
 	// InvalidOverride: an override of the policy does not fit the workload; nothing is delivered.
 	InvalidOverride = "InvalidOverride"
 )
@@ -406,6 +410,8 @@ const (
 	CellCopy = "Copy"
 	// CellPerMember: every selected member gets the whole object, and the number is how many pods the member asks for.
 	CellPerMember = "PerMember"
+	// CellLateMember: as CellPerMember, of a member that joined after a job created pods. Its nodes come last.
+	CellLateMember = "LateMember"
 	// CellDeselected: the policy no longer selects the member, or it is not accepted any more; the object is removed there
 	// once the member confirmed that it has no budget.
 	CellDeselected = "Deselected"

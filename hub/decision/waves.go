@@ -16,7 +16,15 @@ import (
 
 // holdToWaves gives the cells of pools the ceilings that the waves of the policy set, and returns how far those are.
 func holdToWaves(d *draft, spec *topology.WorkloadPlacementSpec, pools []pool, newRevision bool) waves.Decision {
-	if !d.facts.RolledBack && (!inParts(&d.facts.Rollout) || d.workload.NoWaves != "") {
+	job := d.workload.Job
+	switch {
+	case job != nil && !d.goesInParts():
+		return waves.Decision{}
+	case job != nil && (d.last == nil || d.last.Wave == nil) && d.unreported() != "":
+		waits := waves.Decision{Limits: map[string]int32{"": 0}, Waits: d.unreported()}
+		limitPools(pools, &waits)
+		return waits
+	case job == nil && !d.facts.RolledBack && (!inParts(&d.facts.Rollout) || d.workload.NoWaves != ""):
 		return waves.Decision{}
 	}
 	facts := waves.Facts{
@@ -34,6 +42,9 @@ func holdToWaves(d *draft, spec *topology.WorkloadPlacementSpec, pools []pool, n
 		facts.Sequence = d.last.RevisionSequence
 	case !d.facts.RolledBack && d.last != nil:
 		facts.Last, facts.Template = lastWave(d), leftTemplate(d)
+	}
+	if job != nil {
+		d.addJob(&facts)
 	}
 	for _, p := range pools {
 		facts.Allowed[p.subset] = p.global.Updated
@@ -77,6 +88,7 @@ func wavePlaces(d *draft, spec *topology.WorkloadPlacementSpec, pools []pool) []
 				Replicas: p.cells[i].Replicas,
 				Reserved: p.cells[i].Reserved.Updated,
 				Lost:     true,
+				Last:     d.isLate(spec, p.cells[i].Key),
 			}
 			if m := members[at.Cluster]; m != nil {
 				at.Labels, at.Zones = m.Labels, zonesAt(spec.Cells, p.subset, m)
@@ -214,7 +226,7 @@ func reachesAll(d *draft, spec *topology.WorkloadPlacementSpec, replicas map[str
 func keepsOld(order []*topology.Cell) bool {
 	old := map[string]int32{}
 	for _, c := range order {
-		if c.Reason.Code == CellPerMember {
+		if c.Reason.Code == CellPerMember || c.Reason.Code == CellLateMember {
 			return true
 		}
 		old[c.Subset] += c.Replicas - c.Granted.Updated

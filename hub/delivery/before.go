@@ -61,7 +61,7 @@ func templateBefore(
 // it still changes, by pointers.
 func keepsOld(cells []topology.Cell) bool {
 	return slices.ContainsFunc(cells, func(c topology.Cell) bool {
-		if c.Reason.Code == decision.CellPerMember {
+		if c.Reason.Code == decision.CellPerMember || c.Reason.Code == decision.CellLateMember {
 			return true
 		}
 		replicas, share, _ := kinds.Total(kinds.CellsOf(cells, c.Subset))

@@ -152,7 +152,7 @@ func renderOverridden(
 		order.Divider = add.divider
 	}
 	if add.budgets[cells[0].Cluster] {
-		order.Budget = kinds.BudgetOf(cells)
+		order.Budget = kinds.BudgetOf(cells, p.Spec.End)
 	}
 	manifest, err := render(kind, object, order, before)
 	if err != nil || len(entries) == 0 {

@@ -57,6 +57,8 @@ func cellReasons() map[string]string {
 		decision.CellCopy: "every member that the policy selects gets a copy",
 		decision.CellPerMember: "every member that the policy selects has the whole object; the number is how many pods " +
 			"the member asks for",
+		decision.CellLateMember: "the member joined after the job had created pods, so its nodes come after those of all " +
+			"others; the number is how many nodes it has",
 		decision.CellDeselected: "the policy no longer selects the member, or it is not accepted any more; the object is " +
 			"removed there once the member " +
 			"has confirmed that it may disrupt nothing",

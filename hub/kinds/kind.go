@@ -133,8 +133,8 @@ type Table map[schema.GroupKind]Kind
 
 // Workloads returns the kinds whose objects the hub divides, or gives to each member, and whose status it writes.
 func Workloads() Table {
-	return tableOf(advancedCronJobKind(), cloneSetKind(), daemonSetKind(), resourceDistributionKind(), statefulSetKind(),
-		unitedDeploymentKind())
+	return tableOf(advancedCronJobKind(), broadcastJobKind(), cloneSetKind(), daemonSetKind(), resourceDistributionKind(),
+		statefulSetKind(), unitedDeploymentKind())
 }
 
 func tableOf(kinds ...Kind) Table {
@@ -252,8 +252,15 @@ func Total(cells []topology.Cell) (replicas int32, granted topology.Budget, wait
 	return replicas, granted, waiting
 }
 
-// BudgetOf returns what a member is granted, of all its cells together. Neither unavailable nor surge is a pause.
-func BudgetOf(cells []topology.Cell) *topology.MemberBudget {
+// BudgetOf returns what a member is granted, of all its cells together. Neither unavailable nor surge is a pause. end
+// is that of a job, nil before it.
+func BudgetOf(cells []topology.Cell, end *topology.JobEnd) *topology.MemberBudget {
 	_, granted, waiting := Total(cells)
-	return &topology.MemberBudget{Budget: granted, Paused: waiting || granted.Unavailable == 0 && granted.Surge == 0}
+	out := &topology.MemberBudget{
+		Budget: granted, Paused: waiting || granted.Unavailable == 0 && granted.Surge == 0, Ended: end != nil,
+	}
+	for i := range cells {
+		out.Batch = max(out.Batch, cells[i].Batch)
+	}
+	return out
 }

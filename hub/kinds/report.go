@@ -46,6 +46,9 @@ func (t Table) ReportOf(w *work.Work) (report *work.Report, nonsense string) {
 			nonsense = fmt.Sprintf("%d pods that find no node", u.Pods)
 		}
 	}
+	if nonsense == "" && report.Halted != nil && !isReason(report.Halted.Reason) {
+		nonsense = "a halt without a reason in CamelCase"
+	}
 	overwritten := wire.Overwritten(w)
 	if nonsense == "" && !overwritten && !slices.ContainsFunc(report.InUse, unclean) {
 		return report, ""
@@ -61,11 +64,22 @@ func (t Table) ReportOf(w *work.Work) (report *work.Report, nonsense string) {
 			clean.InUse[i].UpdatedReady, clean.InUse[i].UpdatedAvailable = 0, 0
 		}
 	}
+	if clean.Halted != nil && !isReason(clean.Halted.Reason) {
+		halted := *clean.Halted
+		halted.Reason, clean.Halted = "JobHalted", &halted
+	}
 	clean.Unschedulable = slices.Clone(report.Unschedulable)
 	for i := range clean.Unschedulable {
 		clean.Unschedulable[i].Pods = within(clean.Unschedulable[i].Pods, wire.MaxPods)
 	}
 	return &clean, nonsense
+}
+
+// isReason reports whether a text is a reason of a condition.
+func isReason(text string) bool {
+	return text != "" && len(text) <= 64 && strings.IndexFunc(text, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
+	}) < 0
 }
 
 // implausible names the first number that no cluster can have, empty if there is none.

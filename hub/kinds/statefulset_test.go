@@ -240,7 +240,7 @@ func TestManifestsOfStatefulSets(t *testing.T) {
 	} {
 		order := &Order{Cells: tt.cells, Ordinals: recorded}
 		if tt.budget {
-			order.Budget = BudgetOf(tt.cells)
+			order.Budget = BudgetOf(tt.cells, nil)
 		}
 		manifest, err := renderStatefulSet(tt.set, order)
 		if err != nil {

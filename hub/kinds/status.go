@@ -4,6 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
@@ -62,6 +64,22 @@ type Sum struct {
 	Provisioned, UpToDate bool
 	// Cause is what the workload waits for, nil for nothing.
 	Cause *conditions.Cause
+	// Job is what the placement and the members say of a job; nil without a placement.
+	Job *JobSum
+}
+
+// JobSum is how far a job is over all members.
+type JobSum struct {
+	// End says how the job ended, Wave how far its batches are, and Halted why it halted; nil where that is not so.
+	End    *topology.JobEnd
+	Wave   *topology.WaveProgress
+	Halted *work.JobHalt
+	// Waits says what the batch under way waits for, "" without one.
+	Waits string
+	// Elsewhere reports whether Ready says that members do not answer.
+	Elsewhere bool
+	// Proven reports whether the pods of all nodes have ended, and all checks hold.
+	Proven bool
 }
 
 // Failure is a published condition that is True while a member's controller retries something.

@@ -15,6 +15,7 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/division"
 	"github.com/flotilla-dev/flotilla/topology/lending"
 	"github.com/flotilla-dev/flotilla/topology/ordinals"
+	"github.com/flotilla-dev/flotilla/topology/waves"
 )
 
 // Workload is what a decision depends on of the user's object.
@@ -51,8 +52,21 @@ type Workload struct {
 	Adaptive *Adaptive
 	// Alone: the policy lets one member at a time run it.
 	Alone bool
+	// Job says how a job goes over the nodes of all members; nil for a kind whose pods run on.
+	Job *Job
 	// Remarks are sentences about fields that are not carried out, in a stable order.
 	Remarks []string
+}
+
+// Job is how a job goes over the nodes of all members. Updated nodes are those with a pod, and unavailable ones those
+// whose pod has not ended.
+type Job struct {
+	// Batches divide the nodes; nil for none.
+	Batches *waves.Batches
+	// Endless: the job also runs on nodes that come later, and never completes.
+	Endless bool
+	// Promoted is the batch after which a person lets the job go on without a soak, 0 for none.
+	Promoted int32
 }
 
 // Ordinals are the ordinals of pods that must be unique over all members.

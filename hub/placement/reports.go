@@ -88,6 +88,7 @@ func (r *Gatherer) gatherReports(ctx context.Context, s *State) error {
 			Unschedulable: report.Unschedulable,
 			HandOver:      report.HandOver,
 			HandedOver:    report.HandedOver,
+			Halted:        report.Halted,
 		}
 		if len(w.Status.ManifestStatuses) == 1 {
 			s.statuses[cluster] = w.Status.ManifestStatuses[0].Status

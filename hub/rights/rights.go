@@ -55,8 +55,10 @@ func Rules() []rbacv1.PolicyRule {
 		rule(kruise, "advancedcronjobs/status broadcastjobs/status clonesets/status daemonsets/status "+
 			"resourcedistributions/status statefulsets/status uniteddeployments/status", "patch"),
 		rule(kruise,
-			"advancedcronjobs/finalizers clonesets/finalizers daemonsets/finalizers resourcedistributions/finalizers "+
-				"statefulsets/finalizers uniteddeployments/finalizers", "update"),
+			"advancedcronjobs/finalizers broadcastjobs/finalizers clonesets/finalizers daemonsets/finalizers "+
+				"resourcedistributions/finalizers statefulsets/finalizers uniteddeployments/finalizers", "update"),
+		// Jobs are deleted after their ttlSecondsAfterFinished.
+		rule(kruise, "broadcastjobs", "delete"),
 		// What goes with a workload is copied to members.
 		rule("", "services configmaps secrets serviceaccounts persistentvolumeclaims", read),
 		rule("multicluster.x-k8s.io", "serviceexports", read),

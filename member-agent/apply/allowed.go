@@ -37,9 +37,9 @@ func carried() []schema.GroupKind {
 	for _, kind := range []string{"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"} {
 		kinds = append(kinds, schema.GroupKind{Group: "apps", Kind: kind})
 	}
-	kinds = append(kinds, apps.AdvancedCronJobKind.GroupKind(), apps.CloneSetKind.GroupKind(),
-		apps.DaemonSetKind.GroupKind(), apps.ResourceDistributionKind.GroupKind(), apps.StatefulSetKind.GroupKind(),
-		apps.UnitedDeploymentKind.GroupKind(), apps.WorkloadSpreadKind.GroupKind())
+	kinds = append(kinds, apps.AdvancedCronJobKind.GroupKind(), apps.BroadcastJobKind.GroupKind(),
+		apps.CloneSetKind.GroupKind(), apps.DaemonSetKind.GroupKind(), apps.ResourceDistributionKind.GroupKind(),
+		apps.StatefulSetKind.GroupKind(), apps.UnitedDeploymentKind.GroupKind(), apps.WorkloadSpreadKind.GroupKind())
 	for _, kind := range []string{"ConfigMap", "PersistentVolumeClaim", "Secret", "Service", "ServiceAccount"} {
 		kinds = append(kinds, schema.GroupKind{Group: corev1.GroupName, Kind: kind})
 	}

@@ -47,7 +47,7 @@ func TestAllowed(t *testing.T) {
 		{all, batch.WithKind("CronJob"), nil},
 		{some, apps.WithKind("Deployment"), []string{"Deployment x/y", "--allow-kinds"}},
 		{all, core.WithKind("Secret"), nil},
-		{all, core.WithKind("Pod"), []string{"Pod", "it carries AdvancedCronJob, CloneSet, ConfigMap"}},
+		{all, core.WithKind("Pod"), []string{"Pod", "it carries AdvancedCronJob, BroadcastJob, CloneSet, ConfigMap"}},
 		{all, rbac.WithKind("ClusterRoleBinding"), []string{"ClusterRoleBinding.rbac.authorization.k8s.io", "x/y"}},
 		{some, kruise.WithKind("CloneSet"), nil},
 		{some, core.WithKind("Secret"), []string{"Secret", "x/y", "--allow-kinds"}},

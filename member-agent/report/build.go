@@ -68,7 +68,12 @@ func (k Kinds) Build(
 		return status, err
 	}
 	status.ManifestStatuses = []work.ManifestStatus{manifest}
-	report.InUse, err = k.inUse(live)
+	if report.InUse, err = k.inUse(live); err != nil {
+		return status, err
+	}
+	if kind, ok := k.of(live); ok && kind.Halted != nil {
+		report.Halted, err = kind.Halted(live)
+	}
 	return status, err
 }
 
@@ -182,7 +187,7 @@ func sameReport(a, b *work.Report) bool {
 	}
 	return a.HubID == b.HubID && a.Sequence == b.Sequence && slices.Equal(a.InUse, b.InUse) &&
 		slices.Equal(a.Unschedulable, b.Unschedulable) && slices.Equal(a.HandedOver, b.HandedOver) &&
-		equality.Semantic.DeepEqual(a.HandOver, b.HandOver)
+		equality.Semantic.DeepEqual(a.Halted, b.Halted) && equality.Semantic.DeepEqual(a.HandOver, b.HandOver)
 }
 
 // sameJSON compares bytes first: they are equal unless an API server ordered the keys in its own way.

@@ -100,6 +100,7 @@ func OwnRules() []rbacv1.PolicyRule {
 func CarriedRules() map[string][]rbacv1.PolicyRule {
 	return map[string][]rbacv1.PolicyRule{
 		"AdvancedCronJob.apps.kruise.io":               {rule(kruise, "advancedcronjobs", change)},
+		"BroadcastJob.apps.kruise.io":                  {rule(kruise, "broadcastjobs", change)},
 		apps.CloneSetKind.GroupKind().String():         {},
 		"ConfigMap":                                    {rule("", "configmaps", write)},
 		"CronJob.batch":                                {rule("batch", "cronjobs", write)},

@@ -38,6 +38,13 @@
 //   - The policy's waves may change meanwhile. The wave under way is found again by its name, or else by its number.
 //     What a place was given it keeps.
 //
+// # Batches of a job
+//
+// A job touches each node once. A batch is a number of nodes of all places together, on top of those of the batches
+// before it, and is settled when their pods have ended and the checks in the members hold. How many nodes a batch may
+// touch is settled when it begins: nodes that come later are in a later batch, and nodes that go make room for no
+// others. The last batch soaks too, and nodes that come after it make another one.
+//
 // # Worked example
 //
 // Clusters east, south and west have 10 pods each. Wave "canary" is east with size 20% and soak 10m, wave "east" is

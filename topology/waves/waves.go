@@ -44,6 +44,8 @@ type Place struct {
 	Lost, Unheard bool
 	// News is when its member was heard last, zero for never.
 	News time.Time
+	// Last: batches of a job take its nodes after those of all other places.
+	Last bool
 }
 
 // Facts are what a decision about waves depends on.
@@ -68,8 +70,11 @@ type Facts struct {
 	Places []Place
 	// Allowed is how many pods of each subset may be updated as the workload says.
 	Allowed map[string]int32
-	// Paused: the workload is paused.
+	// Batches divide the nodes of a job; nil for none. They hold in place of Rollout.
+	Batches *Batches
+	// Paused: the workload is paused. Halted says why nothing of it moves now, "" where it may.
 	Paused bool
+	Halted string
 	// Word is what a person said of the waves: [ApproveWord] or [RetryWord], or anything else, which says nothing.
 	Word string
 	// Check returns why a check by expression does not hold, "" where it does. It is asked only about the
@@ -131,6 +136,9 @@ func Decide(f Facts) Decision {
 		waits := fmt.Sprintf("failed at %s and was rolled back: %s", stamp(p.Failed.At), p.Failed.Message)
 		return Decision{Progress: p, Waits: sentence(p, waits)}
 	}
+	if f.Batches != nil {
+		return decideBatches(f)
+	}
 	steps := f.hasSteps()
 	if steps {
 		f.Rollout = stepsAsWaves(f.Rollout, f.Places)
@@ -148,7 +156,7 @@ func Decide(f Facts) Decision {
 		w.find()
 	}
 	w.p.Of, w.p.Steps = int32(len(list)), steps
-	for int(w.p.Number) <= len(list) && w.passes() {
+	for int(w.p.Number) <= len(list) && w.passes(&list[w.p.Number-1], ceilings(list[:w.p.Number], w.Places)) {
 		w.p = &topology.WaveProgress{
 			Number: w.p.Number + 1, Of: w.p.Of, Steps: steps, Since: w.at, From: w.p.From, Template: w.p.Template,
 		}
@@ -182,6 +190,9 @@ func (f *Facts) reverted() bool {
 }
 
 func sentence(p *topology.WaveProgress, waits string) string {
+	if p.Limit > 0 {
+		return fmt.Sprintf("batch %d of %d, since %s, %s", p.Number, p.Of, stamp(p.Since), waits)
+	}
 	if p.Steps {
 		return fmt.Sprintf("step %d of %d (partition %s), since %s, %s", p.Number, p.Of, p.Name, stamp(p.Since), waits)
 	}
@@ -226,10 +237,8 @@ func (w *walk) find() {
 }
 
 // passes reports whether the current wave is over. If not, it records what the wave waits for.
-func (w *walk) passes() bool {
-	wave := &w.Rollout.Waves[w.p.Number-1]
+func (w *walk) passes(wave *topology.Wave, ceiling []int32) bool {
 	w.p.Name, w.asks, w.again = wave.Name, nil, 0
-	ceiling := ceilings(w.Rollout.Waves[:w.p.Number], w.Places)
 	approved := w.Word == ApproveWord(w.Revision, w.Sequence, w.p)
 	w.retry()
 	held := w.holds(ceiling)
@@ -305,7 +314,10 @@ const maxMessage = 1000
 
 // holds says why nothing of the wave moves now, "" where it may.
 func (w *walk) holds(ceiling []int32) string {
-	if w.Paused {
+	switch {
+	case w.Halted != "":
+		return w.Halted
+	case w.Paused:
 		return "the workload is paused"
 	}
 	wanted := map[string]int32{}
@@ -368,6 +380,9 @@ func (w *walk) awaitPods(wave *topology.Wave, pods int32) bool {
 		if w.again = due.Sub(w.Now); w.again <= 0 {
 			return w.fail("its %d pods were not updated and available within %s (timeout)", pods, wave.Timeout)
 		}
+	}
+	if w.p.Limit > 0 {
+		return w.wait("waits until its pods have ended and its checks hold")
 	}
 	return w.wait("waits until its %d pods are updated and available", pods)
 }

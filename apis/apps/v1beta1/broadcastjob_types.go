@@ -300,6 +300,23 @@ type BroadcastJobStatus struct {
 	// flotilla is how far the batches of spec.flotilla are, and why the job halted.
 	// +optional
 	Flotilla *BroadcastJobProgress `json:"flotilla,omitempty"`
+	// observedSequence is Flotilla's addition: the annotation topology.flotilla.dev/sequence that the controller acts on.
+	// An order of the hub may change its budget alone, which is an annotation and does not raise the generation.
+	// +optional
+	ObservedSequence int64 `json:"observedSequence,omitempty"`
+	// nodeCounts is Flotilla's addition: what the job uses of the budget that a hub granted it. Absent without a hub.
+	// +optional
+	NodeCounts *BroadcastJobNodeCounts `json:"nodeCounts,omitempty"`
+}
+
+// BroadcastJobNodeCounts are counts of nodes by which a hub divides parallelism and batches over clusters.
+type BroadcastJobNodeCounts struct {
+	// active is how many pods have not ended, with those that are being deleted.
+	Active int32 `json:"active"`
+	// touched is how many nodes have a pod, ended or not.
+	Touched int32 `json:"touched"`
+	// proven is how many nodes have a pod that has ended, without those of a batch whose checks do not hold.
+	Proven int32 `json:"proven"`
 }
 
 // BroadcastJobProgress is how far the batches are, and why the job halted. It changes only with what it says, never

@@ -18,6 +18,10 @@ type MemberBudget struct {
 	Budget `json:",inline"`
 	// Paused stops updates: the user paused them, or the member has neither unavailable nor surge and waits for its turn.
 	Paused bool `json:"paused,omitempty"`
+	// Batch of a job is the batch that the newest nodes of the member belong to, from 1; 0 without batches.
+	Batch int32 `json:"batch,omitempty"`
+	// Ended: the job is over in all members. No more pods are created, and it ends here when its pods have ended.
+	Ended bool `json:"ended,omitempty"`
 }
 
 // OrderFormats are the formats of orders that an agent reads beside the one that all versions read.

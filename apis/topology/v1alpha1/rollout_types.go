@@ -274,6 +274,11 @@ type WaveProgress struct {
 	// steps is true if these are the steps of the policy, and no waves. The name is the partition then.
 	// +optional
 	Steps bool `json:"steps,omitempty"`
+	// limit is the most nodes that a job may touch up to the end of the batch under way; absent where these are no batches
+	// of a job. Steps is true then, and the name is how many nodes were left for later batches when the batch began.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Limit int32 `json:"limit,omitempty"`
 	// from is the revision that the update leaves: that of the last template whose update was over. A change back to it
 	// goes in no waves.
 	// +optional

@@ -62,6 +62,9 @@ type WorkloadPlacementSpec struct {
 	// wave is how far the waves of the newest update are; absent where it has none.
 	// +optional
 	Wave *WaveProgress `json:"wave,omitempty"`
+	// end says when and why a job ended in all clusters; absent before that, and for kinds without an end.
+	// +optional
+	End *JobEnd `json:"end,omitempty"`
 	// unplaced says what has no cell, and why.
 	// +optional
 	// +listType=atomic
@@ -83,6 +86,19 @@ type WorkloadPlacementSpec struct {
 	HandOver *HandOver `json:"handOver,omitempty"`
 
 	EarlierSpec `json:",inline"`
+}
+
+// JobEnd says when and why a job ended. It never changes.
+type JobEnd struct {
+	// time is when the job ended.
+	Time metav1.Time `json:"time"`
+	// failed is true if the job failed.
+	// +optional
+	Failed bool `json:"failed,omitempty"`
+	// message says in which cluster and why the job failed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Message string `json:"message,omitempty"`
 }
 
 // Ordinals record which cluster has which ordinals, so that no two pods have one name. All numbers but start and those
@@ -258,6 +274,9 @@ type Cell struct {
 	// pods to update can be waiting too.
 	// +optional
 	Waiting bool `json:"waiting,omitempty"`
+	// batch of a job is the batch that the newest nodes of the cell belong to, from 1; absent without batches.
+	// +optional
+	Batch int32 `json:"batch,omitempty"`
 	// overrides is the hash of the policy's overrides as they hold for the cluster; empty if none does.
 	// +optional
 	Overrides string `json:"overrides,omitempty"`

@@ -78,3 +78,17 @@ func AdvancedCronJobUse(spec *apps.AdvancedCronJobSpec) SubsetUse {
 	}
 	return SubsetUse{Desired: 1, Total: 1, Ready: 1, Available: 1}
 }
+
+// BroadcastJobUse is what a BroadcastJob of a member uses of its share, by its status. Nodes count as pods: updated are
+// those with a pod, and unavailable are those whose pod has not ended. Pods that leave other nodes count as desired.
+func BroadcastJobUse(status *apps.BroadcastJobStatus) SubsetUse {
+	var counts apps.BroadcastJobNodeCounts
+	if status.NodeCounts != nil {
+		counts = *status.NodeCounts
+	}
+	desired := max(status.Desired, counts.Active)
+	return SubsetUse{
+		Desired: desired, Total: desired, Ready: desired - counts.Active, Available: desired - counts.Active,
+		Updated: counts.Touched, UpdatedReady: counts.Proven, UpdatedAvailable: counts.Proven,
+	}
+}

@@ -171,6 +171,24 @@ type Report struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=2048
 	HandedOver []int32 `json:"handedOver,omitempty"`
+	// halted says why a job halted or failed in the member; absent while it has not.
+	// +optional
+	Halted *JobHalt `json:"halted,omitempty"`
+}
+
+// JobHalt says when and why a job halted or failed in a member.
+type JobHalt struct {
+	// time is when the job halted or failed, by the member's clock.
+	Time metav1.Time `json:"time"`
+	// reason is a stable word in CamelCase.
+	// +kubebuilder:validation:MaxLength=64
+	Reason string `json:"reason"`
+	// message is a sentence for people.
+	// +kubebuilder:validation:MaxLength=4096
+	Message string `json:"message"`
+	// failed is true if the job failed there, which ends it. Otherwise a person can resume it.
+	// +optional
+	Failed bool `json:"failed,omitempty"`
 }
 
 // UnschedulablePods is a number of pods without a node.

@@ -70,6 +70,8 @@ type Policy struct {
 	// Deadline is how long the job may run, and TimeToLive how long it is kept after its end. Nil is for ever.
 	Deadline, TimeToLive *time.Duration
 	Batches              *Batches
+	// Order is what a hub ordered, nil without one.
+	Order *Order
 }
 
 // Halt says why and when a job halted.
@@ -159,6 +161,9 @@ type Plan struct {
 	Progress Progress
 	// Expired reports whether the job itself is to be deleted.
 	Expired bool
+	// Touched is how many nodes have a pod, and Unended how many pods have not ended, with those that are being deleted.
+	// Proven is how many nodes have a pod that has ended, without those of a batch whose checks do not hold.
+	Touched, Unended, Proven int
 	// LookIn is how long until time alone changes the decision, 0 for never.
 	LookIn time.Duration
 }
@@ -186,6 +191,7 @@ func Decide(f Facts) Plan {
 		d.Progress.Halted = &halted
 	}
 	d.gather()
+	d.Touched, d.Unended = d.Counts.Desired-len(d.free), d.active
 	if !d.Progress.Ended.IsZero() {
 		d.afterEnd()
 		return d.Plan
@@ -196,14 +202,17 @@ func Decide(f Facts) Plan {
 	d.resume()
 	switch {
 	case d.fails():
+	case d.endsByOrder():
 	case d.halts():
 		d.Phase, d.Cause, d.Message = PhasePaused, d.Progress.Halted.Cause, d.Progress.Halted.Message
 	case f.Policy.Paused:
 		d.Phase = PhasePaused
+		d.follow()
 	default:
 		d.Phase = PhaseRunning
 		d.advance()
 	}
+	d.prove()
 	return d.Plan
 }
 
@@ -324,7 +333,8 @@ func (d *decision) afterEnd() {
 
 // resume takes back a halt if a person resumed the job after it, and lets a promoted batch end.
 func (d *decision) resume() {
-	if d.Progress.Batch > 0 && d.facts.Promoted == d.Progress.Batch {
+	if d.Progress.Batch > 0 && (d.facts.Promoted == d.Progress.Batch ||
+		d.facts.Policy.Order != nil && d.facts.Promoted > d.Progress.Batch) { // the hub is at a later batch
 		d.Progress.ChecksExcused = true
 	}
 	d.Progress.Excused = min(d.Progress.Excused, d.Counts.Failed)
@@ -344,7 +354,7 @@ func (d *decision) fails() bool {
 	switch {
 	case policy.Deadline != nil && left <= 0:
 		d.Cause, d.Message = DeadlineExceeded, fmt.Sprintf("the job ran for longer than %s", *policy.Deadline)
-	case policy.Failure == FailFast && d.Counts.Failed > 0:
+	case policy.Failure == FailFast && d.Counts.Failed > 0 && (policy.Order == nil || !policy.Order.Ended):
 		d.Cause, d.Message = PodFailed, d.failures()
 	default:
 		d.lookIn(left)
@@ -358,6 +368,12 @@ func (d *decision) fails() bool {
 	}
 	d.Counts.Failed, d.Counts.Active = d.Counts.Failed+d.Counts.Active, 0
 	return true
+}
+
+// complete ends the job.
+func (d *decision) complete(why string) {
+	d.Phase, d.Progress.Ended, d.Cause = PhaseCompleted, d.facts.Now, Complete
+	d.Message = fmt.Sprintf("%s, %d pods succeeded, %d pods failed", why, d.Counts.Succeeded, d.Counts.Failed)
 }
 
 // failures names the failed pods.
@@ -393,18 +409,21 @@ func (d *decision) halts() bool {
 // advance creates pods, begins the next batch, or completes the job.
 func (d *decision) advance() {
 	open := len(d.free)
-	if batches := d.facts.Policy.Batches; batches != nil {
+	switch batches := d.facts.Policy.Batches; {
+	case d.facts.Policy.Order != nil:
+		open = d.follow()
+	case batches != nil:
 		open = d.batch(*batches)
 	}
 	for _, n := range d.free[:max(0, min(len(d.free), open, d.facts.Policy.Parallelism-d.active))] {
 		d.Create = append(d.Create, Creation{n.Name, d.Progress.Batch})
 	}
 	settled := d.facts.Policy.Batches == nil || !d.Progress.Settled.IsZero() && d.soaked()
-	if len(d.free) > 0 || d.active > 0 || d.Counts.Desired == 0 || d.facts.Policy.Endless || !settled {
+	if len(d.free) > 0 || d.active > 0 || d.Counts.Desired == 0 || d.facts.Policy.Endless || !settled ||
+		d.facts.Policy.Order != nil {
 		return
 	}
-	d.Phase, d.Progress.Ended, d.Cause = PhaseCompleted, d.facts.Now, Complete
-	d.Message = fmt.Sprintf("Job completed, %d pods succeeded, %d pods failed", d.Counts.Succeeded, d.Counts.Failed)
+	d.complete("Job completed")
 }
 
 // batch returns how many of the free nodes the batch under way takes.

@@ -26,7 +26,7 @@ const roomEvery = time.Minute
 // gather reads what the plan needs: pods, nodes, and what the checks of the batch find. What is wrong with the spec
 // becomes s.Stalled.
 func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
-	s.facts = Facts{Job: s.job, Progress: progressOf(&s.job.Status), Now: r.Clock.Now()}
+	s.facts = Facts{Job: s.job, Progress: progressOf(&s.job.Status), Budget: s.Budget, Now: r.Clock.Now()}
 	selector, err := metav1.LabelSelectorAsSelector(selectorOf(s.job))
 	if err != nil {
 		return false, fmt.Errorf("read the selector of its pods: %w", err)
@@ -126,6 +126,7 @@ func (f *Facts) complete() (cause *conditions.Cause) {
 		f.on = append(f.on, observe(pod))
 	}
 	f.Policy, cause = policy(f.Job, completions.Desired(f.Nodes, f.on))
+	f.obey()
 	return cause
 }
 

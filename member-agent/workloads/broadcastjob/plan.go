@@ -25,6 +25,9 @@ type Facts struct {
 	Nodes           []completions.Node
 	// Fitness counts the nodes by how they fit.
 	Fitness [pernode.TooSmall + 1]int
+	// Budget is what a hub grants. CheckPodsAtOnce is how many pods of checks may be active.
+	Budget          workload.Budget
+	CheckPodsAtOnce int
 	// Stalled: nothing says which nodes fit but those that have a pod.
 	Stalled bool
 	// Restarts are what was found of other pods on the nodes of the batch.
@@ -111,9 +114,15 @@ func (f *Facts) batchUnderWay() bool {
 // isOver reports whether an endless job waits for nodes alone: its last batch has soaked, and its checks hold.
 func (f *Facts) isOver(plan *Plan) bool {
 	c, p := plan.Decided.Counts, f.Progress
-	return f.Policy.Endless && plan.Decided.Phase == completions.PhaseRunning && c.Desired == c.Succeeded+c.Failed &&
+	return f.Policy.Endless && f.Policy.Order == nil && plan.Decided.Phase == completions.PhaseRunning &&
+		c.Desired == c.Succeeded+c.Failed &&
 		(f.Policy.Batches == nil || !p.Settled.IsZero() && plan.Unchecked == "" &&
 			!f.Now.Before(p.Settled.Add(f.Policy.Batches.Soak)))
+}
+
+// mayCreate reports whether the order of a hub, or the end of its lease, is all that keeps the job from more nodes.
+func (f *Facts) mayCreate(decided *completions.Plan) bool {
+	return f.Policy.Order != nil && decided.Touched < min(f.Policy.Order.Touch, decided.Counts.Desired)
 }
 
 // checking reports whether the checks of the batch have to hold now.
@@ -189,7 +198,7 @@ func (p *planner) judgePods(check *v1beta1.BatchCheck) bool {
 		switch {
 		case pod == nil:
 			done = false
-			if active+len(p.plan.Checks) < p.Policy.Parallelism && !p.Stalled {
+			if active+len(p.plan.Checks) < p.CheckPodsAtOnce && !p.Stalled {
 				p.plan.Checks = append(p.plan.Checks, CheckPod{node, check})
 			}
 			continue

@@ -38,6 +38,9 @@ func (r *Reconciler) decide(_ context.Context, s *scope) (bool, error) {
 		s.plan = Compute(s.facts)
 		s.Memory.looks.over = s.facts.isOver(&s.plan)
 		s.Sooner(s.plan.Wake)
+		if s.facts.Progress.Ended.IsZero() && s.facts.mayCreate(&s.plan.Decided) {
+			s.Sooner(s.Budget.AskAgain()) // a job that waits for its pods, or for the hub, asks nothing
+		}
 	}
 	return true, nil
 }

@@ -79,6 +79,19 @@ func policy(job *v1beta1.BroadcastJob, desired int) (completions.Policy, *condit
 	return p, cause
 }
 
+// obey makes the order of a hub hold in place of the user's parallelism, which is one over all clusters. Pods of checks
+// keep to the user's parallelism here.
+func (f *Facts) obey() {
+	amounts := f.Budget.Amounts
+	if f.CheckPodsAtOnce = f.Policy.Parallelism; amounts == nil {
+		return
+	}
+	f.Policy.Parallelism = int(max(amounts.Unavailable, 0))
+	f.Policy.TimeToLive = nil // the hub deletes the job
+	f.Policy.Order = &completions.Order{Touch: int(max(amounts.Updated, 0)), Batch: int(max(amounts.Batch, 0)),
+		Waiting: amounts.Paused || f.Budget.Expired, Ended: amounts.Ended}
+}
+
 func seconds(n *int64) *time.Duration {
 	if n == nil {
 		return nil

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/completions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/pernode"
@@ -33,7 +36,7 @@ func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
 	return true, r.Report(ctx, s.pass, workload.Status{
 		Have: &have, Want: &want,
 		CountersOnly: have.ObservedGeneration == want.ObservedGeneration && have.Phase == want.Phase &&
-			conditions.SameStatus(have.Conditions, want.Conditions),
+			have.ObservedSequence == want.ObservedSequence && conditions.SameStatus(have.Conditions, want.Conditions),
 		Worked: s.done.Any() && len(s.Failed()) == 0 && s.Stalled == nil,
 	})
 }
@@ -52,10 +55,18 @@ func (s *scope) status() v1beta1.BroadcastJobStatus {
 		out.Conditions = conditions.Merge(out.Conditions, s.facts.Now, s.leaving()...)
 		return out
 	}
+	out.ObservedSequence = workload.Sequence(s.job)
+	decided := &s.plan.Decided
 	if !s.facts.Progress.Ended.IsZero() {
+		if out.NodeCounts != nil {
+			out.NodeCounts.Active = int32(decided.Unended)
+		}
 		return out
 	}
-	decided := &s.plan.Decided
+	if out.NodeCounts = nil; s.facts.Policy.Order != nil {
+		out.NodeCounts = &v1beta1.BroadcastJobNodeCounts{Active: int32(decided.Unended), Touched: int32(decided.Touched),
+			Proven: int32(decided.Proven)}
+	}
 	out.Phase = v1beta1.BroadcastJobPhase(decided.Phase)
 	out.Active, out.Succeeded = int32(decided.Counts.Active), int32(decided.Counts.Succeeded)
 	out.Failed = int32(decided.Counts.Failed)
@@ -158,6 +169,8 @@ func (s *scope) running() (cause conditions.Cause, waits bool) {
 	switch {
 	case c.Desired == 0:
 		return conditions.Cause{Reason: reasonNoNodeFits, Message: s.misfits()}, true
+	case s.facts.Policy.Order != nil:
+		return s.ordered()
 	case left && s.facts.Policy.Parallelism == 0 && c.Active == 0:
 		return conditions.Cause{Reason: reasonParallelism, Message: s.ended() +
 			"; parallelism is 0, so no pods are created: raise it"}, true
@@ -169,6 +182,26 @@ func (s *scope) running() (cause conditions.Cause, waits bool) {
 			Message: fmt.Sprintf("batch %d has ended: %s", p.Batch, s.soak())}, true
 	case p.Batch > 0:
 		return conditions.Cause{Reason: reasonRunning, Message: fmt.Sprintf("batch %d: %s", p.Batch, s.ended())}, true
+	}
+	return conditions.Cause{Reason: reasonRunning, Message: s.ended()}, true
+}
+
+// ordered says what a job does under the order of a hub, and whether something is left to do here.
+func (s *scope) ordered() (cause conditions.Cause, waits bool) {
+	decided := &s.plan.Decided
+	c := decided.Counts
+	switch {
+	case decided.Proven == c.Desired:
+		return conditions.Cause{Reason: reasonNodesDone, Message: s.ended() +
+			"; the hub ends the job when it is through in all clusters"}, false
+	case s.facts.Budget.Expired && decided.Touched < c.Desired:
+		return conditions.Cause{Reason: conditions.ReasonHubSilent, Message: s.ended() +
+			"; the hub has not answered for too long, so no more pods are created"}, true
+	case s.plan.Unchecked != "" && !decided.Progress.Settled.IsZero():
+		return conditions.Cause{Reason: reasonSoaking, Message: fmt.Sprintf("batch %d waits for check %s; %s",
+			decided.Progress.Batch, s.plan.Unchecked, s.ended())}, true
+	case decided.Unended == 0 && len(decided.Create) == 0 && decided.Touched < c.Desired:
+		return conditions.Cause{Reason: reasonRunning, Message: s.ended() + "; the hub grants no more nodes now"}, true
 	}
 	return conditions.Cause{Reason: reasonRunning, Message: s.ended()}, true
 }
@@ -214,4 +247,51 @@ func (r *Reconciler) tell(s *scope, want v1beta1.BroadcastJobStatus) {
 	case has.Batch > had.Batch:
 		event(corev1.EventTypeNormal, "BatchStarted", "Begin", fmt.Sprintf("batch %d begins", has.Batch))
 	}
+}
+
+// Reporting is what reports to a hub ask about BroadcastJobs. An order is observed by its sequence, because a budget
+// alone does not change the generation.
+func Reporting() workload.Reporting {
+	return workload.Reporting{
+		Use: func(live *unstructured.Unstructured) ([]work.SubsetUse, error) {
+			job, err := workload.Decode(live, &v1beta1.BroadcastJob{})
+			if err != nil {
+				return nil, err
+			}
+			return []work.SubsetUse{work.BroadcastJobUse(&job.Status)}, nil
+		},
+		Observed: func(live *unstructured.Unstructured) bool {
+			return workload.Observed(live) && workload.ObservedSequence(live)
+		},
+		Halted: func(live *unstructured.Unstructured) (*work.JobHalt, error) {
+			job, err := workload.Decode(live, &v1beta1.BroadcastJob{})
+			if err != nil {
+				return nil, err
+			}
+			return haltOf(&job.Status), nil
+		},
+	}
+}
+
+// haltOf returns why a job halted or failed, nil if it did neither.
+func haltOf(status *v1beta1.BroadcastJobStatus) *work.JobHalt {
+	const longest = 1000 // bytes of a message: the hub puts it into conditions
+	var halt *work.JobHalt
+	switch f := status.Flotilla; {
+	case status.Phase == v1beta1.PhaseFailed && status.CompletionTime != nil:
+		halt = &work.JobHalt{Time: *status.CompletionTime, Failed: true}
+		for i := range status.Conditions {
+			if c := &status.Conditions[i]; c.Type == v1beta1.ConditionStalled {
+				halt.Reason, halt.Message = c.Reason, c.Message
+			}
+		}
+	case f != nil && f.Halted != nil && status.CompletionTime == nil:
+		halt = &work.JobHalt{Time: f.Halted.Time, Reason: f.Halted.Reason, Message: f.Halted.Message}
+	default:
+		return nil
+	}
+	if len(halt.Message) > longest {
+		halt.Message = strings.ToValidUTF8(halt.Message[:longest], "") + " …"
+	}
+	return halt
 }

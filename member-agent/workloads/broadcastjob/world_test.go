@@ -15,6 +15,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // newJob returns a BroadcastJob for the nodes of pool "on".
@@ -60,6 +61,7 @@ type world struct {
 	nodes   []*corev1.Node
 	pods    []*corev1.Pod
 	results map[string]Result
+	budget  workload.Budget
 	now     time.Time
 }
 
@@ -110,7 +112,8 @@ func (w *world) add(node string, letter rune, batch int) *corev1.Pod {
 // plan plans once, and returns the plan and the status. The job keeps its status.
 func (w *world) plan() (Plan, v1beta1.BroadcastJobStatus) {
 	w.Helper()
-	f := Facts{Job: w.job, Progress: progressOf(&w.job.Status), Now: w.now, Results: maps.Clone(w.results)}
+	f := Facts{Job: w.job, Progress: progressOf(&w.job.Status), Budget: w.budget, Now: w.now,
+		Results: maps.Clone(w.results)}
 	var set podset.Set
 	for _, pod := range w.pods {
 		switch {

@@ -43,8 +43,8 @@ func also(kind string) []string {
 }
 
 // Workload reads KIND/NAME: the kind as kubectl takes it (its name, its plural, its short name, with or without the
-// group). It is a kind that the hub places, or one of others.
-func Workload(text, namespace string, others ...schema.GroupVersionKind) (wire.Key, error) {
+// group).
+func Workload(text, namespace string) (wire.Key, error) {
 	kind, name, ok := strings.Cut(text, "/")
 	if !ok || kind == "" || name == "" || strings.Contains(name, "/") {
 		return wire.Key{}, Usagef("%q names no workload; write KIND/NAME, as in ud/web", text)
@@ -52,9 +52,7 @@ func Workload(text, namespace string, others ...schema.GroupVersionKind) (wire.K
 	var known, matching []string
 	var key wire.Key
 	for _, rule := range kinds.Workloads() {
-		others = append(others, rule.GVK)
-	}
-	for _, gvk := range others {
+		gvk := rule.GVK
 		if isNamed(gvk, strings.ToLower(kind)) {
 			key = wire.Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: namespace, Name: name}
 			matching = append(matching, strings.ToLower(gvk.GroupKind().String()))

@@ -110,13 +110,16 @@ func open(hub *console.Hub, name string) (wire.Key, client.Client, error) {
 	if err != nil {
 		return wire.Key{}, nil, err
 	}
-	key, err := console.Workload(name, namespace, apps.BroadcastJobKind)
+	key, err := console.Workload(name, namespace)
 	if err != nil {
 		return wire.Key{}, nil, err
 	}
 	if key.GroupKind() == apps.AdvancedCronJobKind.GroupKind() {
 		return wire.Key{}, nil, fmt.Errorf("%s has no rollout: set spec.paused to start no jobs; flotilla why tells how it is",
 			key.Sentence())
+	}
+	if key.GroupKind() == apps.ResourceDistributionKind.GroupKind() {
+		return wire.Key{}, nil, fmt.Errorf("%s has no rollout: its status says which namespaces have the copy", key.Sentence())
 	}
 	c, err := hub.Client()
 	return key, c, err

@@ -18,7 +18,7 @@ import (
 // jobVerbs are the verbs, beside status, that a BroadcastJob has.
 func jobVerbs() []string { return []string{"pause", "resume", "promote"} }
 
-// isJob reports whether the key names a BroadcastJob, which no hub places.
+// isJob reports whether the key names a BroadcastJob, which also clusters without a hub run.
 func isJob(key wire.Key) bool { return key.GroupKind() == apps.BroadcastJobKind.GroupKind() }
 
 // noVerb says that a BroadcastJob does not have the verb.

@@ -28,7 +28,7 @@ func TestBroadcastJobs(t *testing.T) {
 				Halted: &apps.BroadcastJobHalt{Time: at, Reason: "CheckFailed", Message: "check web"}},
 			Conditions: []apps.JobCondition{{Type: apps.ConditionStalled, Status: corev1.ConditionTrue, Reason: "CheckFailed",
 				Message: "check web"}}}}
-	key, err := console.Workload("bcj/repair", "ops", apps.BroadcastJobKind)
+	key, err := console.Workload("bcj/repair", "ops")
 	if err != nil || !isJob(key) {
 		t.Fatalf("%+v, %v", key, err)
 	}

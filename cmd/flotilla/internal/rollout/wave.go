@@ -102,6 +102,9 @@ func newPromote() *cobra.Command {
 // promoteAll takes partition and pause away. Where waves are under way it says that they go on as they are: they are
 // the policy's.
 func promoteAll(ctx context.Context, c client.Client, out io.Writer, key wire.Key) error {
+	if isJob(key) {
+		return apply(ctx, c, out, key, "promoted", promote) // its status has the batch, on a hub too
+	}
 	p, err := underWay(ctx, c, key)
 	if err != nil {
 		return err

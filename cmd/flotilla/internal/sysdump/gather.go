@@ -59,6 +59,7 @@ func kinds(hub bool) []wanted {
 	const kruise, flotilla = "apps.kruise.io", "topology.flotilla.dev"
 	all := []wanted{
 		kind(kruise, "v1beta1", "AdvancedCronJob", everywhere),
+		kind(kruise, "v1beta1", "BroadcastJob", everywhere),
 		kind(kruise, "v1beta1", "CloneSet", everywhere),
 		kind(kruise, "v1beta1", "DaemonSet", everywhere),
 		kind(kruise, "v1beta1", "StatefulSet", everywhere),
