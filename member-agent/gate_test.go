@@ -92,8 +92,8 @@ func TestGateGrantsNothingWhileTheControllerOfAnObjectCannotBeRead(t *testing.T)
 	}
 }
 
-// TestChildrenOfAnOrderedObjectRunLocally: jobs that an ordered object creates have no mark of the hub, so that they run
-// by their own limits.
+// TestChildrenOfAnOrderedObjectRunLocally: jobs that an ordered object creates have no mark of the hub, so that they
+// run by their own limits.
 func TestChildrenOfAnOrderedObjectRunLocally(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := AddToScheme(scheme); err != nil {

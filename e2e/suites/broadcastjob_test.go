@@ -74,6 +74,8 @@ var _ = Describe("A BroadcastJob", func() {
 			}
 			Expect(h.Members[name].AddNodes(ctx, nodes...)).To(Succeed())
 		}
+		Eventually(ctx, func(ctx context.Context) (int, error) { return repairable(ctx) }).
+			WithTimeout(harness.Patience).Should(Equal(60), "nodes that a pod of the job fits")
 		jobIs := func(what string, is func(*apps.BroadcastJobStatus) bool) {
 			GinkgoHelper()
 			Eventually(ctx, func(ctx context.Context) error {
@@ -134,6 +136,22 @@ var _ = Describe("A BroadcastJob", func() {
 		h.ExpectGone(ctx, repair)
 	})
 })
+
+// repairable counts the nodes of all members that have the taint of the job alone: new ones are not ready yet.
+func repairable(ctx context.Context) (count int, err error) {
+	for _, member := range h.Members {
+		list := &corev1.NodeList{}
+		if err := member.Client.List(ctx, list, client.MatchingLabels{"job": "repair"}); err != nil {
+			return 0, err
+		}
+		for i := range list.Items {
+			if len(list.Items[i].Spec.Taints) == 1 {
+				count++
+			}
+		}
+	}
+	return count, nil
+}
 
 // jobPods counts the pods of the job that were created.
 func jobPods(history judge.History) int {

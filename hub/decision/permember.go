@@ -249,30 +249,49 @@ func (d *draft) ticksOf(last map[string]*topology.Cell, name string) *topology.T
 		return &topology.Ticks{Alone: true} // it goes on with its own
 	}
 	now := wholeSeconds(d.facts.Now)
-	since, current, outdated, stopped, sure := d.facts.Ticks[""].Settled, false, false, d.last == nil, true
+	past := d.ticksBefore(last, name)
+	since := past.since
+	if past.outdated && !past.current || since.After(d.facts.Now) {
+		since = now.Time // the new schedule has no ticks before a member saw it
+	}
+	out := &topology.Ticks{Alone: true, At: &now, Since: &metav1.Time{Time: since}}
+	if (!past.stopped || !past.sure) && since.Before(now.Time) {
+		out.StartAfter = &now
+	}
+	return out
+}
+
+// pastTicks is what is known of the ticks before the member that starts the jobs now.
+type pastTicks struct {
+	// since is the newest tick that is known to be settled.
+	since time.Time
+	// current: a member that had the ticks follows the user's schedule. outdated: one follows another schedule.
+	current, outdated bool
+	// stopped: no member had the ticks, or the one that starts the jobs now, or one that confirmed its end, had them.
+	// sure: no member that had them has not confirmed its end.
+	stopped, sure bool
+}
+
+// ticksBefore returns what is known of the ticks before the member of this name.
+func (d *draft) ticksBefore(last map[string]*topology.Cell, name string) pastTicks {
+	out := pastTicks{since: d.facts.Ticks[""].Settled, stopped: d.last == nil, sure: true}
 	for i := range d.facts.Members {
 		m := &d.facts.Members[i]
 		ticks := d.facts.Ticks[m.Name]
-		if ticks.Settled.After(since) {
-			since = ticks.Settled
+		if ticks.Settled.After(out.since) {
+			out.since = ticks.Settled
 		}
 		if last[m.Name] == nil || last[m.Name].Reason.Code == CellStandby || last[m.Name].Reason.Code == CellTicksMoved {
 			continue
 		}
 		// No other member had its ticks since.
-		current, outdated = current || !ticks.Outdated && !ticks.Settled.IsZero(), outdated || ticks.Outdated
+		out.current = out.current || !ticks.Outdated && !ticks.Settled.IsZero()
+		out.outdated = out.outdated || ticks.Outdated
 		if m.Name == name || d.standbyCode(m, last[m.Name], true) == CellStandby {
-			stopped = true
+			out.stopped = true
 		} else {
-			sure = false
+			out.sure = false
 		}
-	}
-	if outdated && !current || since.After(d.facts.Now) {
-		since = now.Time // the new schedule has no ticks before a member saw it
-	}
-	out := &topology.Ticks{Alone: true, At: &now, Since: &metav1.Time{Time: since}}
-	if (!stopped || !sure) && since.Before(now.Time) {
-		out.StartAfter = &now
 	}
 	return out
 }

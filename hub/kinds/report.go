@@ -36,26 +36,16 @@ func (t Table) ReportOf(w *work.Work) (report *work.Report, nonsense string) {
 	if report == nil {
 		return nil, ""
 	}
-	if report.Sequence < 0 || report.Sequence > wire.AcceptedSequence {
-		nonsense = fmt.Sprintf("order %d, which nobody gave", report.Sequence)
-	}
-	for i := range report.InUse {
-		if nonsense == "" {
-			nonsense = implausible(&report.InUse[i])
-		}
-	}
-	for _, u := range report.Unschedulable {
-		if nonsense == "" && (u.Pods < 0 || u.Pods > wire.MaxPods) {
-			nonsense = fmt.Sprintf("%d pods that find no node", u.Pods)
-		}
-	}
-	if nonsense == "" && report.Halted != nil && !isReason(report.Halted.Reason) {
-		nonsense = "a halt without a reason in CamelCase"
-	}
+	nonsense = nonsenseIn(report)
 	overwritten := wire.Overwritten(w)
 	if nonsense == "" && !overwritten && !slices.ContainsFunc(report.InUse, unclean) {
 		return report, ""
 	}
+	return cleaned(report, overwritten), nonsense
+}
+
+// cleaned returns a report with what of it can be true.
+func cleaned(report *work.Report, overwritten bool) *work.Report {
 	clean := *report
 	clean.InUse = slices.Clone(report.InUse)
 	if clean.Sequence < 0 || clean.Sequence > wire.AcceptedSequence {
@@ -75,7 +65,7 @@ func (t Table) ReportOf(w *work.Work) (report *work.Report, nonsense string) {
 	for i := range clean.Unschedulable {
 		clean.Unschedulable[i].Pods = within(clean.Unschedulable[i].Pods, wire.MaxPods)
 	}
-	return &clean, nonsense
+	return &clean
 }
 
 // isReason reports whether a text is a reason of a condition.
@@ -83,6 +73,27 @@ func isReason(text string) bool {
 	return text != "" && len(text) <= 64 && strings.IndexFunc(text, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
 	}) < 0
+}
+
+// nonsenseIn names the first thing in a report that cannot be true, "" for none.
+func nonsenseIn(report *work.Report) string {
+	if report.Sequence < 0 || report.Sequence > wire.AcceptedSequence {
+		return fmt.Sprintf("order %d, which nobody gave", report.Sequence)
+	}
+	for i := range report.InUse {
+		if nonsense := implausible(&report.InUse[i]); nonsense != "" {
+			return nonsense
+		}
+	}
+	for _, u := range report.Unschedulable {
+		if u.Pods < 0 || u.Pods > wire.MaxPods {
+			return fmt.Sprintf("%d pods that find no node", u.Pods)
+		}
+	}
+	if report.Halted != nil && !isReason(report.Halted.Reason) {
+		return "a halt without a reason in CamelCase"
+	}
+	return ""
 }
 
 // implausible names the first number that no cluster can have, empty if there is none.

@@ -72,8 +72,9 @@ func TestTicksOfAHub(t *testing.T) {
 			workload.Budget{UnconfirmedSince: noon()}, "", "may have given the schedule to another member"},
 		"each member runs it": {[]func(*v1beta1.AdvancedCronJob){ordered(`{"at":"2026-03-01T14:30:00Z",` +
 			`"since":"2026-03-01T14:30:00Z"}`)}, workload.Budget{UnconfirmedSince: noon()}, "start 15, wake 1m0s", ""},
-		"no JSON":    {[]func(*v1beta1.AdvancedCronJob){ordered("soon")}, workload.Budget{}, "", "cannot be read"},
-		"no at":      {[]func(*v1beta1.AdvancedCronJob){ordered(`{"since":"2026-03-01T14:30:00Z"}`)}, workload.Budget{}, "", "no at"},
+		"no JSON": {[]func(*v1beta1.AdvancedCronJob){ordered("soon")}, workload.Budget{}, "", "cannot be read"},
+		"no at": {[]func(*v1beta1.AdvancedCronJob){ordered(`{"since":"2026-03-01T14:30:00Z"}`)}, workload.Budget{}, "",
+			"no at"},
 		"without it": {nil, workload.Budget{UnconfirmedSince: noon()}, "start 15, missed 2 until 14, wake 1m0s", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

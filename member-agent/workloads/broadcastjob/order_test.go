@@ -41,7 +41,8 @@ func TestOrders(t *testing.T) {
 		ready  string
 		counts v1beta1.BroadcastJobNodeCounts
 	}{
-		"as many nodes as the hub grants": {nodes: "a b c d", budget: granted(amounts(3, 2)), want: "+a +b", ready: "Running"},
+		"as many nodes as the hub grants": {nodes: "a b c d", budget: granted(amounts(3, 2)), want: "+a +b",
+			ready: "Running"},
 		"not more than it lets touch": {nodes: "a:s b:s c d", budget: granted(amounts(3, 2)), want: "+c", ready: "Running",
 			counts: v1beta1.BroadcastJobNodeCounts{Touched: 2, Proven: 2}},
 		"parallelism of the spec is one over all clusters": {nodes: "a b c d", budget: granted(amounts(4, 3)),

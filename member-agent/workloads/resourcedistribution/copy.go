@@ -103,8 +103,8 @@ func merged(all ...map[string]string) map[string]string {
 func content(object map[string]any) map[string]any {
 	out := map[string]any{}
 	for field, value := range object {
-		if slices.Contains([]string{"apiVersion", "kind", "metadata", "status"}, field) || value == nil || value == false ||
-			value == "" {
+		named := slices.Contains([]string{"apiVersion", "kind", "metadata", "status"}, field)
+		if named || value == nil || value == false || value == "" {
 			continue
 		}
 		if m, ok := value.(map[string]any); ok && len(m) == 0 {

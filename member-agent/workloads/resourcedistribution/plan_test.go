@@ -96,8 +96,9 @@ func TestPlan(t *testing.T) {
 	}{
 		{name: "no copies", targets: []string{"all"}, want: Plan{Create: []string{"a", "b"}}},
 		{name: "all is well", targets: []string{"all"}, copies: []Copy{of("a", nil), of("b", nil)}},
-		{name: "a copy of an earlier resource", targets: []string{"+a"}, copies: []Copy{of("a", func(c *Copy) { c.Hash = "old" })},
-			want: Plan{Compare: []Copy{of("a", func(c *Copy) { c.Hash = "old" })}}},
+		{name: "a copy of an earlier resource", targets: []string{"+a"},
+			copies: []Copy{of("a", func(c *Copy) { c.Hash = "old" })},
+			want:   Plan{Compare: []Copy{of("a", func(c *Copy) { c.Hash = "old" })}}},
 		{name: "a copy that changed", targets: []string{"+a"}, copies: []Copy{of("a", func(c *Copy) { c.Version = "2" })},
 			want: Plan{Compare: []Copy{of("a", func(c *Copy) { c.Version = "2" })}}},
 		{name: "a namespace that is selected no more", targets: []string{"+b"}, copies: []Copy{of("a", nil), of("b", nil)},
@@ -142,8 +143,8 @@ func TestPlanProperties(t *testing.T) {
 			Conflicts: map[string]bool{"a": random.IntN(4) == 0}}
 		for _, namespace := range []string{"a", "b", "x"} {
 			if random.IntN(2) == 0 && namespace != "x" {
-				f.Copies = append(f.Copies, Copy{Namespace: namespace, Name: "s", Version: "1", Hash: []string{"new", "old"}[random.IntN(2)],
-					Deleting: random.IntN(5) == 0})
+				f.Copies = append(f.Copies, Copy{Namespace: namespace, Name: "s", Version: "1",
+					Hash: []string{"new", "old"}[random.IntN(2)], Deleting: random.IntN(5) == 0})
 			}
 		}
 		plan, err := Compute(f)
@@ -175,8 +176,8 @@ func TestPlanProperties(t *testing.T) {
 }
 
 func secret(fields string) []byte {
-	return []byte(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s","labels":{"app":"web"},"annotations":{"a":"1"}}` +
-		fields + `}`)
+	const metadata = `{"name":"s","labels":{"app":"web"},"annotations":{"a":"1"}}`
+	return []byte(`{"apiVersion":"v1","kind":"Secret","metadata":` + metadata + fields + `}`)
 }
 
 func TestParse(t *testing.T) {
@@ -184,7 +185,8 @@ func TestParse(t *testing.T) {
 		{"a ConfigMap", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}`, ""},
 		{"a Secret", string(secret(`,"stringData":{"a":"b"}`)), ""},
 		{"another kind", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"c"}}`, "spec.resource is a Pod of v1"},
-		{"another group", `{"apiVersion":"x/v1","kind":"Secret","metadata":{"name":"c"}}`, "spec.resource is a Secret of x/v1"},
+		{"another group", `{"apiVersion":"x/v1","kind":"Secret","metadata":{"name":"c"}}`,
+			"spec.resource is a Secret of x/v1"},
 		{"no name", `{"apiVersion":"v1","kind":"ConfigMap"}`, "metadata.name is empty"},
 		{"no object", `[]`, "spec.resource is no object"},
 		{"stringData that is none", string(secret(`,"stringData":{"a":1}`)), "spec.resource.stringData"},

@@ -84,7 +84,8 @@ func (s *scope) findings() map[v1beta1.ResourceDistributionConditionType]finding
 	failed := s.Failed()
 	for v, namespaces := range s.done.failed {
 		condition := conditionOf(v)
-		out[condition] = finding{conditions.ReasonRetrying, slices.Sorted(maps.Keys(namespaces)), workload.Text(failed[string(condition)])}
+		out[condition] = finding{conditions.ReasonRetrying, slices.Sorted(maps.Keys(namespaces)),
+			workload.Text(failed[string(condition)])}
 	}
 	if list := s.plan.Conflicts; len(list) > 0 {
 		slices.Sort(list)

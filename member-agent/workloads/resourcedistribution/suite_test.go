@@ -155,7 +155,8 @@ func (w *world) change(name string, edit func(*v1beta1.ResourceDistribution)) {
 }
 
 // status waits for counters and the status of Ready.
-func (w *world) status(name string, desired, succeeded int32, ready metav1.ConditionStatus) *v1beta1.ResourceDistribution {
+func (w *world) status(name string, desired, succeeded int32,
+	ready metav1.ConditionStatus) *v1beta1.ResourceDistribution {
 	w.Helper()
 	var d *v1beta1.ResourceDistribution
 	w.eventually(fmt.Sprintf("%s has %d of %d copies, Ready=%s", name, succeeded, desired, ready), func() string {
@@ -217,7 +218,8 @@ func comeAndGo(w *world) {
 	w.must(w.Delete(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "come-b"}}))
 	w.status("come", 1, 1, metav1.ConditionTrue)
 	a := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "come-a"}}
-	w.must(w.Patch(w.Context(), a, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"of":null}}}`))))
+	w.must(w.Patch(w.Context(), a, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"labels":{"of":null}}}`))))
 	w.copyIn("come-a", "come", "")
 	d := w.status("come", 0, 0, metav1.ConditionTrue)
 	if c := condition(d, v1beta1.ConditionReady); c.Reason != "NoNamespace" {
