@@ -89,8 +89,8 @@ var _ = Describe("An AdvancedCronJob with placement One", func() {
 		fenced := h.Flotilla(ctx, "fence", first, "--confirm")
 		Expect(fenced.Code).To(BeZero(), "%s%s", fenced.Out, fenced.Talk)
 		second := startsJobs(ctx, clean, first, 2)
-		h.ExpectTold(ctx, clean, metav1.Condition{Type: apps.ConditionReady, Status: metav1.ConditionTrue, Reason: "Scheduled"},
-			"1 member starts the jobs")
+		h.ExpectTold(ctx, clean, metav1.Condition{Type: apps.ConditionReady, Status: metav1.ConditionTrue,
+			Reason: "Scheduled"}, "1 member starts the jobs")
 
 		By(first + " returns, and starts none: its order is that another member has the schedule")
 		restart(ctx, fleet.AgentName(first))

@@ -74,8 +74,7 @@ var _ = Describe("A BroadcastJob", func() {
 			}
 			Expect(h.Members[name].AddNodes(ctx, nodes...)).To(Succeed())
 		}
-		Eventually(ctx, func(ctx context.Context) (int, error) { return repairable(ctx) }).
-			WithTimeout(harness.Patience).Should(Equal(60), "nodes that a pod of the job fits")
+		Eventually(ctx, repairable).WithTimeout(harness.Patience).Should(Equal(60), "nodes that a pod of the job fits")
 		jobIs := func(what string, is func(*apps.BroadcastJobStatus) bool) {
 			GinkgoHelper()
 			Eventually(ctx, func(ctx context.Context) error {
