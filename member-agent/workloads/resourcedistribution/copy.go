@@ -117,7 +117,8 @@ func content(object map[string]any) map[string]any {
 
 // brought returns have as it is to be, nil if it is so. What others added to its labels, annotations and finalizers
 // stays.
-func (r *resource) brought(d *v1beta1.ResourceDistribution, have *unstructured.Unstructured) *unstructured.Unstructured {
+func (r *resource) brought(d *v1beta1.ResourceDistribution,
+	have *unstructured.Unstructured) *unstructured.Unstructured {
 	out := have.DeepCopy()
 	for field := range out.Object {
 		if !slices.Contains([]string{"apiVersion", "kind", "metadata"}, field) {

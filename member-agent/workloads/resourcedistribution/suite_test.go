@@ -283,7 +283,9 @@ func conflicts(w *world) {
 }
 
 func takesOver(w *world) {
-	w.create("taken", "1", func(d *v1beta1.ResourceDistribution) { d.Spec.Targets = v1beta1.ResourceDistributionTargets{} })
+	w.create("taken", "1", func(d *v1beta1.ResourceDistribution) {
+		d.Spec.Targets = v1beta1.ResourceDistributionTargets{}
+	})
 	d := w.status("taken", 0, 0, metav1.ConditionTrue)
 	w.namespace("taken-a", nil)
 	earlier := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "taken-a", Name: "taken",
