@@ -132,6 +132,7 @@ var _ = Describe("A BroadcastJob", func() {
 			return running
 		}, 5, "pods that run at once")
 		h.Kubectl(ctx, "-n", ns, "delete", "broadcastjobs.apps.kruise.io/repair")
+		h.Members["east"].MustKubectl(ctx, "-n", ns, "delete", "pod/neighbour", "--wait=false")
 		h.ExpectGone(ctx, repair)
 	})
 })
