@@ -192,6 +192,12 @@ func TestStatus(t *testing.T) {
 	if status.UpdateRevision != w.revise().Hash || status.CurrentRevision == status.UpdateRevision {
 		t.Errorf("revisions %s and %s", status.UpdateRevision, status.CurrentRevision)
 	}
+	kept := newWorld(t, "a:u b:u")
+	metav1.SetMetaDataAnnotation(&kept.set.ObjectMeta, topology.AnnotationTemplateBefore,
+		`{"spec":{"containers":[{"name":"main","image":"log:0"}]}}`)
+	if _, status = kept.plan(); status.CurrentRevision == status.UpdateRevision {
+		t.Errorf("the previous revision is forgotten, and a hub keeps it for nodes that come: %+v", status)
+	}
 	if _, status = newWorld(t, "a:u b:u").plan(); status.CurrentRevision != status.UpdateRevision {
 		t.Error("the rollout is over, and the current revision is the previous one")
 	}

@@ -42,7 +42,9 @@ func (s *scope) status() v1beta1.DaemonSetStatus {
 		out.NodeCounts = s.nodeCounts()
 	}
 	out.UpdateRevision, out.CurrentRevision = s.facts.Update.Hash, s.facts.Current.Hash
-	if c := s.plan.Counts; s.facts.Nodes != nil && c.UpdatedAvailable == c.Desired {
+	// While a hub keeps pods on the previous template, a node that comes here may have to get it.
+	kept, _ := workload.ReadPrevious(s.set) // a mistake in it is reported before
+	if c := s.plan.Counts; s.facts.Nodes != nil && c.UpdatedAvailable == c.Desired && kept == nil {
 		out.CurrentRevision = out.UpdateRevision
 	}
 	out.CollisionCount = s.facts.Collisions
