@@ -334,6 +334,7 @@ func specifiedDeleteInRollout(w *world, name string) {
 		return ""
 	})
 	w.relabel(doomed, map[string]string{v1beta1.LabelSpecifiedDelete: "true"})
+	labelled := time.Now()
 	w.expectUpdated(name, 8)
 	after := w.settle(name)
 	if _, ok := after[doomed]; ok {
@@ -347,19 +348,14 @@ func specifiedDeleteInRollout(w *world, name string) {
 	}
 	scenes := f.end()
 	f.expectBounds(scenes, 7, 8)
-	// The label may come when the update of the pod has begun: only one that begins later is wrong.
-	marked := false
+	// The label may come when the update of the pod has been decided: only one that begins a pass later is wrong.
+	const longestPass = 5 * time.Second
 	for _, s := range scenes {
-		if s.pod.Name != doomed {
-			continue
-		}
-		if marked && runs("nginx:2")(s.pod) {
-			w.Errorf("pod %s was updated though it was to go", doomed)
-			break
-		}
 		gate := podstate.Condition(s.pod, v1beta1.InPlaceUpdateReady)
-		_, asked := s.pod.Labels[v1beta1.LabelSpecifiedDelete]
-		marked = marked || asked && runs("nginx:1")(s.pod) && gate != nil && gate.Status == corev1.ConditionTrue
+		if s.pod.Name == doomed && runs("nginx:2")(s.pod) && gate != nil && gate.Status == corev1.ConditionFalse &&
+			gate.LastTransitionTime.After(labelled.Add(longestPass)) {
+			w.Errorf("pod %s was updated though it was to go", doomed)
+		}
 	}
 }
 
