@@ -1,13 +1,12 @@
-// Package expiry deletes jobs that the hub placed on members after their ttlSecondsAfterFinished. Members' manifests
-// have no such time, so that the job stays in all of them until the hub deletes it.
+// Package expiry deletes objects of the hub that have ended, such as jobs after their ttlSecondsAfterFinished. Members'
+// manifests have no such time, so that the object stays in all of them until the hub deletes it.
 package expiry
 
 import (
 	"context"
 	"fmt"
-	"time"
+	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -16,66 +15,61 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
-	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
 )
 
 type reconciler struct {
+	kind   kinds.Kind
 	client client.Client
 	clock  clock.PassiveClock
 }
 
-// Setup adds the controller to the manager if the rules place jobs.
+// Setup adds a controller to the manager for each kind of the rules whose objects end.
 func Setup(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock) error {
-	if _, placed := rules[apps.BroadcastJobKind.GroupKind()]; !placed {
-		return nil
-	}
-	ended := predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return expires(e.Object) },
-		UpdateFunc: func(e event.UpdateEvent) bool { return expires(e.ObjectNew) },
-		DeleteFunc: func(event.DeleteEvent) bool { return false },
-	}
-	err := ctrl.NewControllerManagedBy(mgr).Named("expiry").
-		For(&apps.BroadcastJob{}, builder.WithPredicates(ended)).
-		Complete(&reconciler{client: mgr.GetClient(), clock: clk})
-	if err != nil {
-		return fmt.Errorf("set up the deletion of jobs that have ended: %w", err)
+	for _, kind := range rules {
+		if kind.Expires == nil {
+			continue
+		}
+		r := &reconciler{kind: kind, client: mgr.GetClient(), clock: clk}
+		ended := predicate.Funcs{
+			CreateFunc: func(e event.CreateEvent) bool { return r.expires(e.Object) },
+			UpdateFunc: func(e event.UpdateEvent) bool { return r.expires(e.ObjectNew) },
+			DeleteFunc: func(event.DeleteEvent) bool { return false },
+		}
+		err := ctrl.NewControllerManagedBy(mgr).Named("expiry-"+strings.ToLower(kind.GVK.Kind)).
+			For(kind.New(), builder.WithPredicates(ended)).
+			Complete(r)
+		if err != nil {
+			return fmt.Errorf("set up the deletion of objects of kind %s that have ended: %w", kind.GVK.Kind, err)
+		}
 	}
 	return nil
 }
 
-// expires reports whether an object is a job of the hub that ended and is to be deleted after some time.
-func expires(object client.Object) bool {
-	job, ok := object.(*apps.BroadcastJob)
-	if !ok || job.DeletionTimestamp != nil || job.Status.CompletionTime == nil ||
-		job.Spec.CompletionPolicy.TTLSecondsAfterFinished == nil {
-		return false
-	}
-	for i := range job.Status.Conditions {
-		if c := &job.Status.Conditions[i]; string(c.Type) == apps.ConditionFederated {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+// expires reports whether an object is to be deleted at some time, and is not being deleted yet.
+func (r *reconciler) expires(object client.Object) bool {
+	_, ends := r.kind.Expires(object)
+	return ends && object.GetDeletionTimestamp() == nil
 }
 
-// Reconcile deletes the job when its time is over.
+// Reconcile deletes the object when its time is over.
 func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	job := &apps.BroadcastJob{}
-	if err := r.client.Get(ctx, request.NamespacedName, job); client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, fmt.Errorf("read BroadcastJob %s: %w", request.NamespacedName, err)
-	} else if err != nil || !expires(job) {
+	object := r.kind.New()
+	if err := r.client.Get(ctx, request.NamespacedName, object); client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("read %s %s: %w", r.kind.GVK.Kind, request.NamespacedName, err)
+	} else if err != nil || !r.expires(object) {
 		return ctrl.Result{}, nil
 	}
-	ttl := time.Duration(*job.Spec.CompletionPolicy.TTLSecondsAfterFinished) * time.Second
-	if left := job.Status.CompletionTime.Add(ttl).Sub(r.clock.Now()); left > 0 {
+	at, _ := r.kind.Expires(object)
+	if left := at.Sub(r.clock.Now()); left > 0 {
 		return ctrl.Result{RequeueAfter: left}, nil
 	}
-	err := r.client.Delete(ctx, job, client.Preconditions{UID: &job.UID},
+	uid := object.GetUID()
+	err := r.client.Delete(ctx, object, client.Preconditions{UID: &uid},
 		client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, fmt.Errorf("delete BroadcastJob %s after ttlSecondsAfterFinished: %w", request.NamespacedName,
-			err)
+		return ctrl.Result{}, fmt.Errorf("delete %s %s, which has ended and whose time is over: %w", r.kind.GVK.Kind,
+			request.NamespacedName, err)
 	}
 	return ctrl.Result{}, nil
 }

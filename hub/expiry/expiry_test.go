@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 )
 
 // TestDeletesJobsAfterTheirTime counts from the end that the status has, so that a restart of the hub changes nothing.
@@ -44,7 +45,8 @@ func TestDeletesJobsAfterTheirTime(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(job).Build()
-			r := &reconciler{client: c, clock: clocktesting.NewFakePassiveClock(ended.Add(tt.after))}
+			r := &reconciler{kind: kinds.Workloads()[apps.BroadcastJobKind.GroupKind()], client: c,
+				clock: clocktesting.NewFakePassiveClock(ended.Add(tt.after))}
 			got, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(job)})
 			if err != nil || got.RequeueAfter != tt.again {
 				t.Errorf("%+v, %v", got, err)

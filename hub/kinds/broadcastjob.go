@@ -38,6 +38,7 @@ func broadcastJobKind() Kind {
 		Observe:            observeBroadcastJob,
 		Failures:           []Failure{{Type: failedCreateJobPod}, {Type: failedUpdateJobPod}},
 		AnswersWhenStalled: true,
+		Expires:            broadcastJobExpires,
 		Status:             broadcastJobStatus,
 		StatusOf:           func(o Object) any { return &o.(*apps.BroadcastJob).Status },
 	}
@@ -48,6 +49,18 @@ const (
 	failedCreateJobPod = "FailedCreatePod"
 	failedUpdateJobPod = "FailedUpdatePod"
 )
+
+// broadcastJobExpires returns when a job of the hub that has ended is over its ttlSecondsAfterFinished.
+func broadcastJobExpires(o Object) (time.Time, bool) {
+	job := o.(*apps.BroadcastJob)
+	end, ttl := job.Status.CompletionTime, job.Spec.CompletionPolicy.TTLSecondsAfterFinished
+	if end == nil || ttl == nil || !slices.ContainsFunc(job.Status.Conditions, func(c apps.JobCondition) bool {
+		return string(c.Type) == apps.ConditionFederated && c.Status == corev1.ConditionTrue
+	}) {
+		return time.Time{}, false
+	}
+	return end.Add(time.Duration(*ttl) * time.Second), true
+}
 
 // readBroadcastJob reads a job. It has no revision: its template is that of all its pods, and is not updated.
 func readBroadcastJob(o Object) (Workload, *Rejection) {

@@ -94,6 +94,9 @@ type Kind struct {
 	// object says. It is for kinds of mode PerMember that a policy can place in one member (placement One).
 	Ticks func(o Object, status []byte) Ticks
 
+	// Expires returns when the hub deletes an object that has ended, false for never. nil: objects of the kind do not end.
+	Expires func(Object) (time.Time, bool)
+
 	// Render returns what members get of the workload.
 	Render func(Object, *Order) (Manifest, error)
 	// Budget reports whether members get what they are granted in [topology.AnnotationBudget], and the limits of the spec
