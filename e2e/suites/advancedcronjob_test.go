@@ -57,9 +57,14 @@ func startsJobs(ctx context.Context, w harness.Workload, other string, more int)
 	GinkgoHelper()
 	Eventually(ctx, func() string {
 		name = ""
-		for member, n := range placedNow(ctx, w) {
-			if n == 1 {
-				name = member
+		placement, err := h.Placement(ctx, w)
+		Expect(err).NotTo(HaveOccurred())
+		if placement == nil {
+			return name
+		}
+		for i := range placement.Spec.Cells {
+			if placement.Spec.Cells[i].Replicas == 1 {
+				name = placement.Spec.Cells[i].Cluster
 			}
 		}
 		return name
