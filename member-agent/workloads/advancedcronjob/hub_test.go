@@ -52,16 +52,16 @@ func TestTicksOfAHub(t *testing.T) {
 		held    string
 	}{
 		"alone from the beginning": {[]func(*v1beta1.AdvancedCronJob){ordered(`{"alone":true}`)}, workload.Budget{},
-			"start 15, missed 2 until 14, wake 1m0s", ""},
+			"missed 2 until 14, wake 1s", ""},
 		"the object was created by the move": {[]func(*v1beta1.AdvancedCronJob){created(2), ordered(moved + "}")},
-			workload.Budget{}, "start 15, missed 2 until 14, wake 1m0s", ""},
+			workload.Budget{}, "missed 2 until 14, wake 1s", ""},
 		"and the status has been written": {[]func(*v1beta1.AdvancedCronJob){created(2), followed("@hourly", 0),
-			ordered(moved + "}")}, workload.Budget{}, "start 15, missed 2 until 14, wake 1m0s", ""},
+			ordered(moved + "}")}, workload.Budget{}, "missed 2 until 14, wake 1s", ""},
 		"the object was there before": {[]func(*v1beta1.AdvancedCronJob){fresh, followed("@hourly", -9),
-			ordered(moved + "}")}, workload.Budget{}, "start 15, missed 2 until 14, wake 1m0s", ""},
+			ordered(moved + "}")}, workload.Budget{}, "missed 2 until 14, wake 1s", ""},
 		"the former member may have started some": {[]func(*v1beta1.AdvancedCronJob){created(2),
 			ordered(moved + `,"startAfter":"2026-03-01T14:30:00Z"}`)}, workload.Budget{},
-			"start 15, missed 2 until 14, wake 1m0s", ""},
+			"missed 2 until 14, wake 1s", ""},
 		"or all": {[]func(*v1beta1.AdvancedCronJob){created(2), ordered(moved + `,"startAfter":"2026-03-01T15:00:00Z"}`)},
 			workload.Budget{}, "missed 3 until 15 MemberLost, wake 1m0s", ""},
 		"the schedule changed after the move": {[]func(*v1beta1.AdvancedCronJob){fresh, followed("@daily", 1),
@@ -75,7 +75,7 @@ func TestTicksOfAHub(t *testing.T) {
 		"no JSON": {[]func(*v1beta1.AdvancedCronJob){ordered("soon")}, workload.Budget{}, "", "cannot be read"},
 		"no at": {[]func(*v1beta1.AdvancedCronJob){ordered(`{"since":"2026-03-01T14:30:00Z"}`)}, workload.Budget{}, "",
 			"no at"},
-		"without it": {nil, workload.Budget{UnconfirmedSince: noon()}, "start 15, missed 2 until 14, wake 1m0s", ""},
+		"without it": {nil, workload.Budget{UnconfirmedSince: noon()}, "missed 2 until 14, wake 1s", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			facts := Facts{Cron: hourly(tt.changes...), Now: noon().Add(3*time.Hour + time.Second)}

@@ -189,7 +189,12 @@ func (f Facts) schedule(plan *Plan) (waits bool) {
 	if plan.Wake = decision.LookIn; plan.Wake > longestWait {
 		plan.Wake = longestWait
 	}
-	if !decision.Replace {
+	switch {
+	case !plan.Start.IsZero() && plan.Missed.Count > 0:
+		// Missed ticks are in the status before a later one is started: the job of that one would hide them.
+		plan.Start = time.Time{}
+		return true
+	case !decision.Replace:
 		return false
 	}
 	for _, job := range plan.Active {

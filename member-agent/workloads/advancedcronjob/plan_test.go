@@ -74,7 +74,7 @@ func TestCompute(t *testing.T) {
 			want: "1 active, wake 1m0s"},
 		{name: "a tick that the controller remembers", after: time.Hour, remembered: 1, want: "wake 1m0s"},
 		{name: "a job that was deleted by hand does not come again", after: 59 * time.Minute, want: "wake 1m0s"},
-		{name: "ticks that were missed", after: 3 * time.Hour, want: "start 15, missed 2 until 14, wake 1m0s"},
+		{name: "ticks that were missed", after: 3 * time.Hour, want: "missed 2 until 14, wake 1s"},
 		{name: "missed ticks that were reported", after: 3 * time.Hour,
 			change: func(c *v1beta1.AdvancedCronJob) {
 				c.Status.LastMissedTime = &metav1.Time{Time: noon().Add(2 * time.Hour)}

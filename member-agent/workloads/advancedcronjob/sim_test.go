@@ -194,6 +194,9 @@ func (s *simulated) checkStart(tick time.Time) {
 	if n := len(s.created); n > 1 && !tick.After(s.created[n-2]) {
 		s.Fatalf("the tick of %v is started after that of %v", tick, s.created[n-2])
 	}
+	if next := s.follows.Next(s.accounted(object)); tick.After(next) {
+		s.Fatalf("the tick of %v is started, and the status does not say that the one of %v was missed", tick, next)
+	}
 	if tick.After(now) || s.follows.Next(tick.Add(-time.Second)) != tick && object.Spec.Schedule[0] != '@' {
 		s.Fatalf("%v is no tick of %s at %v", tick, object.Spec.Schedule, now)
 	}
@@ -213,6 +216,20 @@ func (s *simulated) checkStart(tick time.Time) {
 	if object.Spec.Paused != nil && *object.Spec.Paused {
 		s.Fatal("a tick is started while paused")
 	}
+}
+
+// accounted returns the time up to which each tick was started, is reported missed, or is not one of this schedule.
+func (s *simulated) accounted(object *v1beta1.AdvancedCronJob) time.Time {
+	out := s.since
+	for _, at := range []*metav1.Time{object.Status.LastScheduleTime, object.Status.LastMissedTime} {
+		if at != nil && at.After(out) {
+			out = at.Time
+		}
+	}
+	if n := len(s.created); n > 1 && s.created[n-2].After(out) {
+		out = s.created[n-2]
+	}
+	return out
 }
 
 // pass reconciles once.

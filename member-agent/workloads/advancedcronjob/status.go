@@ -76,7 +76,7 @@ func (s *scope) conditions() []conditions.Condition {
 	if m := s.plan.Missed; m.Count > 0 {
 		list = append(list, conditions.Condition{Type: conditionTicksMissed, Status: corev1.ConditionTrue,
 			Reason: causeOf(m), Message: missed(m)})
-	} else if s.started() {
+	} else if s.started() && !s.missedBefore() {
 		list = append(list, conditions.Remove(conditionTicksMissed))
 	}
 	ready := conditions.Condition{Type: v1beta1.ConditionReady, Status: corev1.ConditionTrue, Reason: reasonScheduled}
@@ -107,6 +107,12 @@ func (s *scope) conditions() []conditions.Condition {
 		list = conditions.Deleted(list, *s.Leaving)
 	}
 	return list
+}
+
+// missedBefore reports whether the tick before the one that this pass started was missed.
+func (s *scope) missedBefore() bool {
+	missed := s.cron.Status.LastMissedTime
+	return missed != nil && missed.After(s.facts.started())
 }
 
 // started reports whether this pass started a tick.
