@@ -107,8 +107,8 @@ var _ = Describe("An AdvancedCronJob with placement One", func() {
 		Expect(ticksIn(ctx, ns)[first]).To(ConsistOf(had))
 
 		By("another member gets the schedule when " + second + " is drained")
-		drained := h.Flotilla(ctx, "drain", second)
 		DeferCleanup(func(ctx SpecContext) { h.Flotilla(ctx, "drain", second, "--undo") })
+		drained := h.Flotilla(ctx, "drain", second, "--wait", "--timeout=3m")
 		Expect(drained.Code).To(BeZero(), "%s%s", drained.Out, drained.Talk)
 		startsJobs(ctx, clean, second, 2)
 

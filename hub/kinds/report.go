@@ -134,32 +134,46 @@ func unclean(u work.SubsetUse) bool { return cleanUse(u) != u }
 
 func within(n, most int32) int32 { return min(max(n, 0), most) }
 
-// Pods are how many pods a workload has in a member.
+// Pods are how many pods a workload has in a member. Schedule: it has none, and starts its jobs there alone.
 type Pods struct {
-	Key   wire.Key
-	Count int32
+	Key      wire.Key
+	Count    int32
+	Schedule bool
 }
 
-// PodsOf returns which workloads have pods in a member that other members can run, by the member's reports on its
-// Works, sorted, and how many pods these are. Those of objects that each member has whole stay until the member leaves,
-// as the pods of a DaemonSet stay on a node that is drained.
+// PodsOf returns which workloads have pods in a member that other members can run, or their schedule, by the member's
+// reports on its Works, sorted, and how many pods these are. Those of objects that each member has whole stay until the
+// member leaves, as the pods of a DaemonSet stay on a node that is drained.
 func (t Table) PodsOf(works []work.Work) (of []Pods, sum int32) {
 	for i := range works {
 		key, ours := wire.KeyOf(&works[i])
 		report, _ := t.ReportOf(&works[i])
-		if !ours || report == nil || t[key.GroupKind()].Mode == PerMember {
+		if !ours || report == nil {
 			continue
 		}
 		var count int32
 		for _, use := range report.InUse {
 			count += use.Total
 		}
-		if sum += count; count > 0 {
-			of = append(of, Pods{key, count})
+		switch kind := t[key.GroupKind()]; {
+		case count == 0:
+		case kind.Mode != PerMember:
+			sum += count
+			of = append(of, Pods{Key: key, Count: count})
+		case kind.Ticks != nil && alone(&works[i]):
+			of = append(of, Pods{Key: key, Schedule: true})
 		}
 	}
 	slices.SortFunc(of, func(a, b Pods) int { return strings.Compare(a.Key.Sentence(), b.Key.Sentence()) })
 	return of, sum
+}
+
+// alone reports whether no other member starts the jobs of the object in a Work.
+func alone(w *work.Work) bool {
+	var order orderIn
+	var ticks topology.Ticks
+	return len(w.Spec.Workload.Manifests) == 1 && json.Unmarshal(w.Spec.Workload.Manifests[0].Raw, &order) == nil &&
+		json.Unmarshal([]byte(order.Metadata.Annotations[topology.AnnotationTicks]), &ticks) == nil && ticks.Alone
 }
 
 // Reflected is the status of a member object that an agent of Karmada reflected, and the order that it may answer.

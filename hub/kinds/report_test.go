@@ -1,12 +1,15 @@
 package kinds
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/wire"
@@ -116,7 +119,30 @@ func TestPodsOfLeavesOutWhatEachMemberHas(t *testing.T) {
 		w.Status.Report = &work.Report{InUse: []work.SubsetUse{{Total: 3}}}
 		works = append(works, w)
 	}
-	if of, sum := table.PodsOf(works); sum != 3 || len(of) != 1 || of[0] != (Pods{divided, 3}) {
+	if of, sum := table.PodsOf(works); sum != 3 || len(of) != 1 || of[0] != (Pods{Key: divided, Count: 3}) {
 		t.Errorf("%d pods: %+v", sum, of)
+	}
+}
+
+func TestPodsOfHasTheScheduleOfOneMember(t *testing.T) {
+	w := work.Work{}
+	key := wire.Key{Group: apps.AdvancedCronJobKind.Group, Kind: "AdvancedCronJob", Namespace: "shop", Name: "clean"}
+	w.Annotations = map[string]string{topology.AnnotationWorkload: key.String()}
+	ordered := func(ticks string) {
+		w.Spec.Workload.Manifests = []work.Manifest{{RawExtension: runtime.RawExtension{Raw: fmt.Appendf(nil,
+			`{"metadata":{"annotations":{"topology.flotilla.dev/ticks":%q}}}`, ticks)}}}
+	}
+	w.Status.Report = &work.Report{InUse: []work.SubsetUse{{Total: 1}}}
+	for _, tc := range []struct {
+		ticks string
+		total int32
+		want  bool
+	}{{`{"alone":true}`, 1, true}, {`{"alone":true}`, 0, false}, {`{"at":"2026-03-01T14:30:00Z"}`, 1, false}, {"", 1, false}} {
+		ordered(tc.ticks)
+		w.Status.Report.InUse[0].Total = tc.total
+		of, sum := Workloads().PodsOf([]work.Work{w})
+		if sum != 0 || (len(of) == 1 && of[0].Schedule) != tc.want {
+			t.Errorf("%s, total %d: %d pods of %+v", tc.ticks, tc.total, sum, of)
+		}
 	}
 }

@@ -156,6 +156,7 @@ func (r *Reconciler) remains(ctx context.Context, name string) (*remains, error)
 	}
 	left := &remains{works: works, placements: len(workloads)}
 	left.by, left.pods = kinds.Workloads().PodsOf(list.Items)
+	left.by = slices.DeleteFunc(left.by, func(p kinds.Pods) bool { return p.Schedule }) // a placement names it
 	return left, nil
 }
 

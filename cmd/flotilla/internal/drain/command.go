@@ -64,7 +64,7 @@ With --undo the taint is taken away. What has moved stays where it is.`,
 	}
 	v.hub.AddFlags(command)
 	command.Flags().BoolVar(&v.undo, "undo", false, "take the taint away")
-	command.Flags().BoolVar(&v.wait, "wait", false, "wait until no workload has pods in the member, and tell the progress")
+	command.Flags().BoolVar(&v.wait, "wait", false, "wait until no workload has pods or its schedule in the member, and print the progress")
 	command.Flags().DurationVar(&v.timeout, "timeout", 0, "how long to wait; 0 for ever")
 	return command
 }
@@ -174,11 +174,16 @@ func (v *verb) follow(ctx context.Context, hub client.Client, out io.Writer, nam
 	return nil
 }
 
-// progress tells which workloads have pods in a member, by its reports, and whether none has.
+// progress says which workloads have pods or their schedule in a member, by its reports, and whether none has.
 func progress(works []work.Work) (lines []string, done bool) {
 	left, pods := kinds.Workloads().PodsOf(works)
+	schedules := ""
 	for _, of := range left {
-		lines = append(lines, fmt.Sprintf("  %s: %d pods", of.Key.Sentence(), of.Count))
+		what := fmt.Sprintf("%d pods", of.Count)
+		if of.Schedule {
+			what, schedules = "its schedule", " and schedules"
+		}
+		lines = append(lines, fmt.Sprintf("  %s: %s", of.Key.Sentence(), what))
 	}
-	return append(lines, fmt.Sprintf("%d pods are left", pods)), pods == 0
+	return append(lines, fmt.Sprintf("%d pods%s are left", pods, schedules)), len(left) == 0
 }

@@ -103,6 +103,14 @@ func TestProgress(t *testing.T) {
 	if got := strings.Join(lines, "|"); got != want || done {
 		t.Errorf("got %s, done %t, want %s", got, done, want)
 	}
+	clean := of("AdvancedCronJob.apps.kruise.io/shop/clean", 1)
+	clean.Spec.Workload.Manifests = []work.Manifest{{RawExtension: runtime.RawExtension{
+		Raw: []byte(`{"metadata":{"annotations":{"topology.flotilla.dev/ticks":"{\"alone\":true}"}}}`)}}}
+	lines, done = progress([]work.Work{clean})
+	want = "  AdvancedCronJob shop/clean: its schedule|0 pods and schedules are left"
+	if got := strings.Join(lines, "|"); got != want || done {
+		t.Errorf("got %s, done %t, want %s", got, done, want)
+	}
 	if lines, done := progress([]work.Work{of("CloneSet/shop/gone", 0)}); strings.Join(lines, "|") != "0 pods are left" ||
 		!done {
 		t.Errorf("at the end: %v, done %t", lines, done)
