@@ -7,6 +7,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/decision"
 	"github.com/flotilla-dev/flotilla/hub/forecast"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -16,9 +17,11 @@ type Planned struct {
 	Kind      string   `json:"kind"`
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"`
-	Replicas  int32    `json:"replicas"`
-	Placed    int32    `json:"placed"`
-	Policy    string   `json:"policy,omitempty"`
+	// PerMember: a member has the whole object, and decides how many pods that are. The numbers are what it reported.
+	PerMember bool   `json:"perMember,omitempty"`
+	Replicas  int32  `json:"replicas"`
+	Placed    int32  `json:"placed"`
+	Policy    string `json:"policy,omitempty"`
 	// Reason and Message are those that the condition Federated would have. Both are empty where the workload is not the
 	// hub's.
 	Reason  string `json:"reason,omitempty"`
@@ -60,6 +63,7 @@ func Plan(key wire.Key, o *forecast.Forecast) Planned {
 		Kind:      key.Kind,
 		Namespace: key.Namespace,
 		Name:      key.Name,
+		PerMember: o.Mode == kinds.PerMember,
 		Replicas:  o.Workload.Replicas,
 		Removed:   o.Remove,
 		Cells:     []PlannedCell{},
@@ -103,6 +107,9 @@ func Plan(key wire.Key, o *forecast.Forecast) Planned {
 	for _, u := range unplaced {
 		why, _ := Unplaced(u.Reason)
 		p.Unplaced = append(p.Unplaced, UnplacedAnswer{u.Subset, u.Replicas, u.Reason, why, Anchor(u.Reason.Code)})
+	}
+	if p.PerMember {
+		p.Replicas = p.Placed
 	}
 	p.Complete = p.Decided && !o.Outcome.Stalled &&
 		!slices.ContainsFunc(unplaced, func(u topology.Unplaced) bool { return u.Reason.Code != decision.UnplacedMoving })

@@ -314,6 +314,8 @@ func headline(p *explain.Planned) string {
 		return "what is placed is removed: " + p.Message
 	case !p.Decided:
 		return "not placed anew (" + p.Reason + "): " + p.Message
+	case p.PerMember:
+		return p.Message
 	}
 	return counts + ": " + p.Message
 }
