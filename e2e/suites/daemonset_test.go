@@ -5,6 +5,8 @@ package suites_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -93,6 +95,20 @@ var _ = Describe("An advanced DaemonSet", func() {
 			}
 			h.Hub.Apply(ctx, daemonSet(ns))
 			expectDaemons(ctx, log, 12, 12, "log:1")
+
+			By("why, tree and plan: each member has the whole object")
+			why := h.Flotilla(ctx, "why", "daemonsets.apps.kruise.io/log", "-n", ns)
+			Expect(why.Code).To(BeZero(), why.Talk)
+			Expect(why.Out).To(And(ContainSubstring("DaemonSet "+ns+"/log: placed by FederationPolicy everywhere"),
+				ContainSubstring("east has 4: "), ContainSubstring("[PerMember]")))
+			tree := h.Flotilla(ctx, "tree", "daemonsets.apps.kruise.io/log", "-n", ns)
+			Expect(tree.Code).To(BeZero(), tree.Talk)
+			Expect(tree.Out).To(ContainSubstring("DaemonSet " + ns + "/log"))
+			changed := filepath.Join(GinkgoT().TempDir(), "log.yaml")
+			Expect(os.WriteFile(changed, []byte(strings.Replace(daemonSet(ns), "log:1", "log:2", 1)), 0o600)).To(Succeed())
+			planned := h.Flotilla(ctx, "plan", "-f", changed, "-n", ns)
+			Expect(planned.Code).To(BeZero(), planned.Talk)
+			Expect(planned.Out).To(ContainSubstring("DaemonSet " + ns + "/log: placed on 3 clusters"))
 
 			By("updating the nodes with the label canary, one in each member")
 			start := h.Pods.Mark(ctx, ns)

@@ -10,6 +10,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/forecast"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/topology/division"
@@ -36,6 +37,8 @@ type Answer struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
+	// PerMember: a member has the whole object, and decides how many pods that are.
+	PerMember bool `json:"perMember,omitempty"`
 	// Replicas that the user asks for, Placed how many have a cell.
 	Replicas int32 `json:"replicas"`
 	Placed   int32 `json:"placed"`
@@ -97,7 +100,7 @@ type Without struct {
 func Why(f *Facts, q Question) (*Answer, error) {
 	a := &Answer{Kind: f.Key.Kind, Namespace: f.Key.Namespace, Name: f.Key.Name, Cells: []CellAnswer{}}
 	a.Conditions = telling(f.Conditions)
-	a.Replicas = f.Forecast.Workload.Replicas
+	a.Replicas, a.PerMember = f.Forecast.Workload.Replicas, f.Forecast.Mode == kinds.PerMember
 	have := map[string]bool{}
 	if p := f.Forecast.Present; p != nil {
 		a.Replicas, a.Placed = p.Spec.Replicas, p.Spec.Placed

@@ -84,7 +84,15 @@ replicas, is judged as things stand now, and is marked "now".`,
 // write writes the answer as text.
 func write(out io.Writer, a *explain.Answer) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s %s/%s: %d replicas, %d placed", a.Kind, a.Namespace, a.Name, a.Replicas, a.Placed)
+	fmt.Fprintf(&text, "%s %s/%s: ", a.Kind, a.Namespace, a.Name)
+	switch {
+	case !a.PerMember:
+		fmt.Fprintf(&text, "%d replicas, %d placed", a.Replicas, a.Placed)
+	case len(a.Cells) > 0:
+		text.WriteString("placed")
+	default:
+		text.WriteString("not placed")
+	}
 	if a.Policy != "" {
 		fmt.Fprintf(&text, " by %s", a.Policy)
 	}
