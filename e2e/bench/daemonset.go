@@ -17,7 +17,7 @@ const daemonSetSectionName = "daemonset"
 func daemonSetSection(ctx context.Context, b *bench) error {
 	b.pods = b.nodes
 	return inOneCluster(ctx, b, b.nodes, func(ctx context.Context, r *rollout) error {
-		native, err := r.steps(ctx, nativeDaemonSetKind(), r.daemonSteps(nil))
+		native, err := r.steps(ctx, nativeDaemonSetKind(), r.daemonSteps())
 		if err != nil {
 			return err
 		}
@@ -25,30 +25,37 @@ func daemonSetSection(ctx context.Context, b *bench) error {
 			return err
 		}
 		own := daemonSetKind()
-		took, err := r.steps(ctx, own, r.daemonSteps([]step{
-			{phaseInPlace, imagePatch(image(2)), r.pods, samePods},
-			{"", rollingPatch("rollingUpdateType", appsv1beta1.StandardDaemonSetRollingUpdateType), r.pods, samePods},
-		}))
+		took, err := r.steps(ctx, own, r.daemonSteps())
+		if err != nil {
+			return err
+		}
+		// Pods have the readiness gates of updates in place only if they are created for them.
+		inPlace, err := r.steps(ctx, inPlaceDaemonSetKind(), []step{
+			{phaseOut, nodesPatch(nil), r.pods, nil}, {phaseInPlace, imagePatch(image(2)), r.pods, samePods},
+			{phaseIn, nodesPatch(noNodes()), 0, nil},
+		})
 		if err != nil {
 			return err
 		}
 		for _, phase := range []string{phaseOut, phaseRecreate, phaseIn} {
 			r.beside(daemonSetSectionName, own, r.pods, phase, took, "DaemonSet of apps/v1", controllerManager, native)
 		}
+		r.beside(daemonSetSectionName, inPlaceDaemonSetKind(), r.pods, phaseOut, inPlace, "DaemonSet of apps/v1",
+			controllerManager, native)
 		// Kubernetes' own replaces all pods for a new image.
 		native[phaseInPlace] = native[phaseRecreate]
-		r.beside(daemonSetSectionName, own, r.pods, phaseInPlace, took, "DaemonSet of apps/v1, all replaced",
-			controllerManager, native)
+		r.beside(daemonSetSectionName, inPlaceDaemonSetKind(), r.pods, phaseInPlace, inPlace,
+			"DaemonSet of apps/v1, all replaced", controllerManager, native)
 		return nil
 	})
 }
 
-// daemonSteps brings pods onto all nodes, updates them, the steps between first, and takes them away.
-func (r *rollout) daemonSteps(between []step) []step {
-	out := []step{{phaseOut, nodesPatch(nil), r.pods, nil}}
-	out = append(out, between...)
-	return append(out, step{phaseRecreate, imagePatch(image(3)), r.pods, otherPods},
-		step{phaseIn, nodesPatch(noNodes()), 0, nil})
+// daemonSteps brings pods onto all nodes, replaces them, and takes them away.
+func (r *rollout) daemonSteps() []step {
+	return []step{
+		{phaseOut, nodesPatch(nil), r.pods, nil}, {phaseRecreate, imagePatch(image(3)), r.pods, otherPods},
+		{phaseIn, nodesPatch(noNodes()), 0, nil},
+	}
 }
 
 // noNodes selects no node.
@@ -59,15 +66,19 @@ func nodesPatch(selector map[string]any) map[string]any {
 	return map[string]any{"template": map[string]any{"spec": map[string]any{"nodeSelector": selector}}}
 }
 
-// rollingPatch sets a field of the rolling update.
-func rollingPatch(field string, value any) map[string]any {
-	return map[string]any{"updateStrategy": map[string]any{"rollingUpdate": map[string]any{field: value}}}
+// daemonSetKind is a DaemonSet of ours, whose updates replace pods. New ones select no node.
+func daemonSetKind() kind {
+	return daemonSetOf("DaemonSet", appsv1beta1.StandardDaemonSetRollingUpdateType)
 }
 
-// daemonSetKind is a DaemonSet of ours, updated in place. New ones select no node.
-func daemonSetKind() kind {
+// inPlaceDaemonSetKind is one whose pods are updated in place.
+func inPlaceDaemonSetKind() kind {
+	return daemonSetOf("DaemonSet InPlaceIfPossible", appsv1beta1.InPlaceIfPossibleDaemonSetRollingUpdateType)
+}
+
+func daemonSetOf(title string, rolling appsv1beta1.DaemonSetRollingUpdateType) kind {
 	return kind{
-		name: "DaemonSet",
+		name: title,
 		build: func(namespace, name string, _ int32, image string) client.Object {
 			pods := template(name, image)
 			pods.Spec.NodeSelector = map[string]string{"bench": "none"}
@@ -76,7 +87,7 @@ func daemonSetKind() kind {
 				Spec: appsv1beta1.DaemonSetSpec{
 					Selector: selector(name), Template: appsv1beta1.NewPodTemplate(pods),
 					UpdateStrategy: appsv1beta1.DaemonSetUpdateStrategy{RollingUpdate: &appsv1beta1.RollingUpdateDaemonSet{
-						Type:           appsv1beta1.InPlaceIfPossibleDaemonSetRollingUpdateType,
+						Type:           rolling,
 						MaxUnavailable: new(intstr.FromString("100%")),
 					}},
 				},

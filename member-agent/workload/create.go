@@ -29,7 +29,8 @@ import (
 // the events of the created pods bring the next pass.
 const CreatesPerPass = 5000
 
-// NewPod returns a pod of the revision with this name, ready to be created. form says how its label names the revision.
+// NewPod returns a pod of the revision with this name, ready to be created, without readiness gates of ours. form says
+// how its label names the revision.
 func NewPod(
 	owner metav1.Object, kind schema.GroupVersionKind, name string, revision Revision, form history.Form,
 	hooks *v1beta1.Lifecycle, now time.Time,
@@ -49,6 +50,12 @@ func NewPod(
 	}
 	pod.Labels[podset.LabelRevision] = form.Label(revision.Name, revision.Hash)
 	lifecycle.Stamp(pod.Labels, pod.Annotations, lifecycle.Initial(hooks), now)
+	return pod
+}
+
+// WithGates adds the readiness gates of updates in place and of lifecycle hooks to a pod that is to be created. The status
+// of Opening opens them.
+func WithGates(pod *corev1.Pod) *corev1.Pod {
 	inplace.InjectGate(&pod.Spec)
 	lifecycle.InjectGate(&pod.Spec)
 	return pod
@@ -88,7 +95,7 @@ func (c *Controller[T, M]) Opening(p *Pass[T, M], now time.Time) []byte {
 	return opened
 }
 
-// CreatePod creates a pod. opened is applied to its status.
+// CreatePod creates a pod. opened is applied to its status, unless it is empty.
 func (c *Controller[T, M]) CreatePod(ctx context.Context, p *Pass[T, M], pod *corev1.Pod, opened []byte) error {
 	err := c.Writer.CreatePod(ctx, p.Object.GetUID(), pod, opened)
 	if apierrors.IsAlreadyExists(err) {

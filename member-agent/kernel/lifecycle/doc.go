@@ -32,10 +32,10 @@
 // mark.
 //
 // The mark is the condition KruisePodReady, which is also a readiness gate. Its message is a JSON list of its writers,
-// and it is True only when the list is empty; the entries of others are kept byte for byte. InjectGate belongs into
-// every pod that is created, with hooks or without: gates of a running pod cannot be changed, so only then a hook added
-// later can mark it; OpenKruise injects it into all its pods too. A pod taken over without the gate cannot be marked:
-// its hooks hold, but it stays ready meanwhile.
+// and it is True only when the list is empty; the entries of others are kept byte for byte. Gates of a running pod
+// cannot be changed: a hook that is added later can mark a pod only if InjectGate changed it when it was created.
+// OpenKruise injects the gate into all its pods. A pod without the gate cannot be marked: its hooks hold, but it stays
+// ready meanwhile.
 //
 // Example: preDelete has the label drain=wanted and markPodNotReady; pod web-a has the label and is surplus. Delete
 // answers PreparingDelete with the mark, and waits. The outside drains web-a and removes the label: Delete answers

@@ -40,6 +40,9 @@ func (r *Reconciler) create(ctx context.Context, s *scope, pace workload.Pace) i
 	if opened == nil {
 		return 0
 	}
+	if !gated(s.set) {
+		opened = []byte{}
+	}
 	created, err := write.SlowStart(ctx, pace(len(s.plan.Create), 1), func(i int) error {
 		return r.CreateNamed(ctx, s.pass, func(name string) *corev1.Pod {
 			return newPod(s.set, name, s.plan.Create[i], now)
@@ -54,7 +57,15 @@ func newPod(set *v1beta1.DaemonSet, name string, c Creation, now time.Time) *cor
 	pod := workload.NewPod(set, v1beta1.DaemonSetKind, name, c.Revision, history.ShortForm, hooksOf(set), now)
 	pernode.Pin(&pod.Spec, c.Node)
 	pernode.Tolerate(&pod.Spec)
+	if gated(set) {
+		return workload.WithGates(pod)
+	}
 	return pod
+}
+
+// gated reports whether new pods need readiness gates: they cost a write by the agent and one by the kubelet per pod.
+func gated(set *v1beta1.DaemonSet) bool {
+	return rollingOf(set).Type == v1beta1.InPlaceIfPossibleDaemonSetRollingUpdateType || hooksOf(set) != nil
 }
 
 // trim deletes revisions that no pod uses, beyond the limit of the history.

@@ -335,3 +335,19 @@ func TestTakenOverPodsKeepTheirRevision(t *testing.T) {
 		t.Errorf("%q, revisions %s and %s", got, status.CurrentRevision, status.UpdateRevision)
 	}
 }
+
+// TestReadinessGates holds that only pods that are updated in place, or that hooks mark, have readiness gates.
+func TestReadinessGates(t *testing.T) {
+	hooks := func(set *v1beta1.DaemonSet) { set.Spec.Lifecycle = &v1beta1.Lifecycle{PreDelete: &v1beta1.LifecycleHook{}} }
+	for name, tt := range map[string]struct {
+		change []edit
+		want   int
+	}{
+		"Standard": {nil, 0}, "InPlaceIfPossible": {[]edit{inPlace()}, 2}, "hooks": {[]edit{hooks}, 2},
+	} {
+		w := newWorld(t, "n1:u", tt.change...)
+		if gates := w.pods[0].Spec.ReadinessGates; len(gates) != tt.want || gated(w.set) != (tt.want > 0) {
+			t.Errorf("%s: gates %v, want %d", name, gates, tt.want)
+		}
+	}
+}

@@ -325,9 +325,8 @@ func inPlace(r *v1beta1.RollingUpdateDaemonSet) {
 }
 
 func updatesInPlace(w *world) {
-	w.start("place", "ab") // the pods are older than the change of the type
+	w.start("place", "ab", rolling(inPlace))
 	before := w.settle("place", "a:1 b:1")
-	w.change("place", rolling(inPlace))
 	w.change("place", func(set *v1beta1.DaemonSet) {
 		image("nginx:2")(set)
 		set.Spec.Template.Labels["tier"] = "new"

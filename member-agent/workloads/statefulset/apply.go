@@ -98,7 +98,8 @@ func (r *Reconciler) taken(ctx context.Context, pod *corev1.Pod, err error) erro
 // newPod returns the pod, ready to be created, without the volumes of its claims.
 func newPod(set *v1beta1.StatefulSet, c Creation, now time.Time) *corev1.Pod {
 	name := podname.New(set.Name, c.Ordinal)
-	pod := workload.NewPod(set, v1beta1.StatefulSetKind, name, c.Revision, history.FullForm, set.Spec.Lifecycle, now)
+	pod := workload.WithGates(
+		workload.NewPod(set, v1beta1.StatefulSetKind, name, c.Revision, history.FullForm, set.Spec.Lifecycle, now))
 	pod.Labels[appsv1.StatefulSetPodNameLabel] = name
 	pod.Labels[appsv1.PodIndexLabel] = strconv.Itoa(int(c.Ordinal))
 	pod.Spec.Hostname, pod.Spec.Subdomain = name, set.Spec.ServiceName
