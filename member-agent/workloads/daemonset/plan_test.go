@@ -338,7 +338,9 @@ func TestTakenOverPodsKeepTheirRevision(t *testing.T) {
 
 // TestReadinessGates holds that only pods that are updated in place, or that hooks mark, have readiness gates.
 func TestReadinessGates(t *testing.T) {
-	hooks := func(set *v1beta1.DaemonSet) { set.Spec.Lifecycle = &v1beta1.Lifecycle{PreDelete: &v1beta1.LifecycleHook{}} }
+	hooks := func(set *v1beta1.DaemonSet) {
+		set.Spec.Lifecycle = &v1beta1.Lifecycle{PreDelete: &v1beta1.LifecycleHook{}}
+	}
 	for name, tt := range map[string]struct {
 		change []edit
 		want   int
