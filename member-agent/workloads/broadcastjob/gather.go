@@ -105,7 +105,8 @@ func (f *Facts) fit(nodes []*corev1.Node) *conditions.Cause {
 			return &conditions.Cause{Reason: workload.ReasonInvalidTemplate, Message: fmt.Sprintf(
 				"template.spec.affinity.nodeAffinity cannot be used, so that nothing says which nodes fit; correct it: %v", err)}
 		}
-		known = append(known, completions.Node{Name: node.Name, Fits: fitness == pernode.Fits, Order: node.Labels[orderBy]})
+		known = append(known, completions.Node{Name: node.Name, Fits: fitness == pernode.Fits, Order: node.Labels[orderBy],
+			Created: node.CreationTimestamp.Time})
 		f.Fitness[fitness]++
 	}
 	f.Nodes = known
