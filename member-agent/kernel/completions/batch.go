@@ -27,11 +27,17 @@ func (d *decision) batch(batches Batches) []Node {
 	return open
 }
 
-// begin begins the next batch, which takes so many of the free nodes.
+// begin begins the next batch, which takes so many of the free nodes. It begins after all of them have joined, also if
+// the clock that tells when they joined is ahead.
 func (d *decision) begin(size int) {
 	d.Progress.Batch++
 	d.Progress.BatchStarted, d.Progress.Settled, d.Progress.ChecksExcused = d.facts.Now, time.Time{}, false
 	d.Progress.Left = max(0, len(d.free)-size)
+	for _, n := range d.free {
+		if n.Created.After(d.Progress.BatchStarted) {
+			d.Progress.BatchStarted = n.Created
+		}
+	}
 }
 
 // open returns the free nodes that the batch under way takes, at most so many. A node of the batch that is gone, or has

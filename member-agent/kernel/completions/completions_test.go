@@ -310,6 +310,14 @@ func TestNodesThatComeAreInALaterBatch(t *testing.T) {
 	s.expect("+a:2 +c:2 running")
 }
 
+func TestNodesThatJoinedByAClockAheadAreInTheFirstBatch(t *testing.T) {
+	s := &story{t, completions.Facts{Now: start, Nodes: nodes("a"),
+		Policy: completions.Policy{Parallelism: 9, Batches: &completions.Batches{Size: 1}}}}
+	s.facts.Nodes[0].Created = start.Add(time.Minute)
+	s.expect("+a:1 running")
+	s.expect("+a:1 running")
+}
+
 // TestAResumedBatchTakesNoMoreNodes: nothing would look at them, because its checks are excused.
 func TestAResumedBatchTakesNoMoreNodes(t *testing.T) {
 	s := &story{t, completions.Facts{Now: start, Nodes: nodes("a b c d"),
