@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -294,6 +295,20 @@ func TestChecksHaltTheJob(t *testing.T) {
 	w.results = map[string]Result{"ready": {}}
 	if _, status := w.step(); status.Phase != "completed" {
 		t.Errorf("%+v", status)
+	}
+}
+
+// TestLongMessagesOfChecksAreText: they are cut between characters, not within one.
+func TestLongMessagesOfChecksAreText(t *testing.T) {
+	for pad := range 3 {
+		w := newWorld(t, "a:s1 b", batches(1, withChecks(v1beta1.BatchCheck{Name: "ready", Expression: "true"})))
+		w.step()
+		why := strings.Repeat("x", pad) + strings.Repeat("…", 500)
+		w.results = map[string]Result{"ready": {Why: why, Since: w.now.Add(-time.Hour)}}
+		_, status := w.step()
+		if text := status.Flotilla.Halted.Message; !utf8.ValidString(text) || len(text) > 620 {
+			t.Errorf("%q", text)
+		}
 	}
 }
 
