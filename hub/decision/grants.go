@@ -144,6 +144,7 @@ func lendingCell(d *draft, last lending.Cell, c *topology.Cell, newRevision bool
 	if d.workload.Job != nil {
 		// A node whose pod runs still needs a part of Unavailable.
 		cell.Report.Updated = max(use.Updated-cell.Report.InUse.Unavailable, 0)
+		reclaim(&cell, last.Replicas, use.Updated)
 	}
 	holdToNodes(&cell, &use)
 	if use.Updated >= use.Total || use.Updated >= updatable(use.Desired, &use) {
@@ -151,6 +152,18 @@ func lendingCell(d *draft, last lending.Cell, c *topology.Cell, newRevision bool
 		cell.Report.Updated = max(use.Updated, c.Replicas)
 	}
 	return cell
+}
+
+// reclaim takes the part of nodes that are gone from the grant of a job's cell, so that no others are touched in their
+// place. nodes is how many it had, and touched how many have a pod.
+func reclaim(cell *lending.Cell, nodes, touched int32) {
+	gone := nodes - cell.Replicas
+	if gone <= 0 {
+		return
+	}
+	ceiling := max(cell.Granted.Updated-gone, 0)
+	cell.Ceiling = &ceiling
+	cell.Granted.Updated = min(cell.Granted.Updated, max(ceiling, touched))
 }
 
 // updatable returns how many of so many nodes have the newest revision, or can get it now.
@@ -201,7 +214,7 @@ func lastLent(d *draft) map[place]lending.Cell {
 			Unavailable: l.Reserved.Unavailable + c.Reserved.Unavailable,
 			Surge:       l.Reserved.Surge + c.Reserved.Surge,
 		}
-		l.Sequence = max(l.Sequence, c.Sequence)
+		l.Sequence, l.Replicas = max(l.Sequence, c.Sequence), l.Replicas+c.Replicas
 		lent[place{c.Subset, c.Cluster}] = l
 	}
 	return lent

@@ -3,6 +3,7 @@ package decision
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -289,6 +290,16 @@ type simulatedMember struct {
 	cell     topology.Cell
 	ended    bool
 	silent   bool
+	// gone is how many nodes with a pod have gone, with it.
+	gone int
+}
+
+// lose removes a node with its pod.
+func (m *simulatedMember) lose(i int) {
+	name := m.nodes[i].Name
+	m.nodes = slices.Delete(m.nodes, i, i+1)
+	kept := slices.DeleteFunc(slices.Clone(m.pods), func(p completions.Pod) bool { return p.Node == name })
+	m.gone, m.pods = m.gone+len(m.pods)-len(kept), kept
 }
 
 func (m *simulatedMember) active() (n int) {
@@ -309,8 +320,8 @@ func (m *simulatedMember) carryOut(now time.Time, batches bool) capacity.Report 
 	amounts := kinds.BudgetOf([]topology.Cell{m.cell}, end)
 	facts := completions.Facts{Now: now, Nodes: m.nodes, Pods: m.pods, Progress: m.progress, Policy: completions.Policy{
 		Parallelism: int(amounts.Unavailable), Failure: completions.Continue, Endless: true,
-		Order: &completions.Order{Touch: int(amounts.Updated), Batch: int(amounts.Batch), Waiting: amounts.Paused || m.silent,
-			Ended: amounts.Ended},
+		Order: &completions.Order{Touch: int(amounts.Updated), Nodes: int(amounts.Nodes), Batch: int(amounts.Batch),
+			Waiting: amounts.Paused || m.silent, Ended: amounts.Ended},
 	}}
 	if batches {
 		facts.Policy.Batches = &completions.Batches{Size: 1}
@@ -330,7 +341,7 @@ func (m *simulatedMember) carryOut(now time.Time, batches bool) capacity.Report 
 }
 
 // TestJobsInRandomWorlds: over all members no more pods are active than parallelism, no batch has more nodes than its
-// size, and the job ends, though orders and reports are late, and members are cut off for a while.
+// size, and the job ends, though orders and reports are late, members are cut off for a while, and nodes go.
 func TestJobsInRandomWorlds(t *testing.T) {
 	for seed := range uint64(200) {
 		if err := simulateJob(t, rand.New(rand.NewPCG(seed, 5))); err != nil {
@@ -339,19 +350,30 @@ func TestJobsInRandomWorlds(t *testing.T) {
 	}
 }
 
+// reportedAll reports whether the hub knows which nodes have a pod: else it may take the part of a node that is gone
+// back from another member.
+func reportedAll(f *Facts, world map[string]*simulatedMember) bool {
+	for name, m := range world {
+		if report, ok := f.Reports[name]; !ok || int(report.Use[""].Updated) != len(m.pods) {
+			return false
+		}
+	}
+	return true
+}
+
 func simulateJob(t *testing.T, r *rand.Rand) error {
-	parallelism, size := 1+r.Int32N(5), r.Int32N(5)
+	parallelism, size, loses := 1+r.Int32N(5), r.Int32N(5), r.IntN(2) == 0
 	f := job(parallelism, size, "20s", "east south west")
-	world, all := map[string]*simulatedMember{}, int32(0)
+	world, nodes := map[string]*simulatedMember{}, 0
 	for _, m := range f.Members {
 		member := &simulatedMember{}
 		for i := range r.IntN(7) {
 			member.nodes = append(member.nodes, completions.Node{Name: fmt.Sprint(m.Name, i), Fits: true})
 		}
-		all += int32(len(member.nodes))
+		nodes += len(member.nodes)
 		world[m.Name] = member
 	}
-	if all == 0 {
+	if nodes == 0 {
 		return nil
 	}
 	f.Reports, f.Written = map[string]capacity.Report{}, map[string]int64{}
@@ -361,7 +383,8 @@ func simulateJob(t *testing.T, r *rand.Rand) error {
 		f.Now = f.Now.Add(time.Second)
 		for i := range f.Members {
 			m := world[f.Members[i].Name]
-			if !m.silent && r.IntN(200) == 0 && step < steps/2 {
+			// What a member that is cut off may have touched stays counted, also if its nodes are gone.
+			if !m.silent && !loses && r.IntN(200) == 0 && step < steps/2 {
 				if m.silent = true; m.cell.Sequence > 0 {
 					f.Reports[f.Members[i].Name] = m.carryOut(f.Now, size > 0) // its last report gets out
 				}
@@ -405,19 +428,23 @@ func simulateJob(t *testing.T, r *rand.Rand) error {
 				}
 			}
 		}
-		active, touched := 0, 0
+		if m := world[f.Members[r.IntN(3)].Name]; loses && reportedAll(&f, world) && r.IntN(60) == 0 && len(m.nodes) > 1 {
+			m.lose(r.IntN(len(m.nodes)))
+		}
+		active, touched, gone, all := 0, 0, 0, 0
 		for _, m := range world {
-			active, touched = active+m.active(), touched+len(m.pods)
+			active, touched, gone, all = active+m.active(), touched+len(m.pods), gone+m.gone, all+len(m.nodes)
 		}
 		if active > int(parallelism) {
 			return fmt.Errorf("step %d: %d pods are active, parallelism is %d", step, active, parallelism)
 		}
 		if f.Last != nil && f.Last.Wave != nil && f.Last.Wave.Number <= f.Last.Wave.Of &&
-			touched > int(f.Last.Wave.Number*size) {
-			return fmt.Errorf("step %d: %d nodes are touched in batch %d of %d nodes", step, touched, f.Last.Wave.Number, size)
+			touched+gone > int(f.Last.Wave.Number*size) {
+			return fmt.Errorf("step %d: %d nodes are touched in batch %d of %d nodes, and %d that are gone", step, touched,
+				f.Last.Wave.Number, size, gone)
 		}
 		if f.Last != nil && f.Last.End != nil {
-			if touched != int(all) || active > 0 {
+			if touched != all || active > 0 {
 				return fmt.Errorf("step %d: the job ended with %d of %d nodes touched, %d pods active", step, touched, all, active)
 			}
 			return nil

@@ -87,6 +87,7 @@ func wavePlaces(d *draft, spec *topology.WorkloadPlacementSpec, pools []pool) []
 				Cluster:  p.cells[i].Key,
 				Replicas: p.cells[i].Replicas,
 				Reserved: p.cells[i].Reserved.Updated,
+				Touched:  p.cells[i].Reserved.Updated,
 				Lost:     true,
 				Last:     d.isLate(spec, p.cells[i].Key),
 			}
@@ -97,7 +98,7 @@ func wavePlaces(d *draft, spec *topology.WorkloadPlacementSpec, pools []pool) []
 			}
 			if p.cells[i].Report != nil {
 				use := d.reports[at.Cluster].Use[p.subset]
-				at.Updated, at.Replicas = use.UpdatedAvailable, updatable(at.Replicas, &use)
+				at.Updated, at.Replicas, at.Touched = use.UpdatedAvailable, updatable(at.Replicas, &use), use.Updated
 			}
 			places = append(places, at)
 		}

@@ -258,12 +258,15 @@ func Total(cells []topology.Cell) (replicas int32, granted topology.Budget, wait
 // BudgetOf returns what a member is granted, of all its cells together. Neither unavailable nor surge is a pause. end
 // is that of a job, nil before it.
 func BudgetOf(cells []topology.Cell, end *topology.JobEnd) *topology.MemberBudget {
-	_, granted, waiting := Total(cells)
+	replicas, granted, waiting := Total(cells)
 	out := &topology.MemberBudget{
 		Budget: granted, Paused: waiting || granted.Unavailable == 0 && granted.Surge == 0, Ended: end != nil,
 	}
 	for i := range cells {
 		out.Batch = max(out.Batch, cells[i].Batch)
+	}
+	if out.Batch > 0 {
+		out.Nodes = replicas
 	}
 	return out
 }

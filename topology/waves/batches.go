@@ -39,7 +39,7 @@ func decideBatches(f Facts) Decision {
 	}
 	nodes, _ := w.nodes()
 	w.p.Of = w.p.Number + w.later(nodes-w.bound(), nodes)
-	return Decision{Progress: w.p, Limits: limits(f.Places, w.shares(w.bound())), Again: w.again,
+	return Decision{Progress: w.p, Limits: sums(f.Places, w.shares(w.bound())), Again: w.again,
 		Waits: sentence(w.p, w.waits)}
 }
 
@@ -84,6 +84,9 @@ func (w *walk) begin(number int32) {
 // are left are in places that cannot touch them now.
 func (w *walk) next() bool {
 	last := w.p
+	if w.promises() > w.bound() {
+		return w.wait("is over; members have not confirmed yet that nodes which are gone make room for no others")
+	}
 	w.begin(last.Number + 1)
 	_, touched := w.nodes()
 	var open int32
@@ -95,6 +98,33 @@ func (w *walk) next() bool {
 	}
 	w.p = last
 	return w.wait("is over; the nodes that are left are in members that are not heard of")
+}
+
+// sums adds up the shares of each subset. Unlike the limit of a step, that of a batch falls below what may have been
+// touched already when nodes go: their part is taken back, and no other node is touched in their place.
+func sums(places []Place, shares []int32) map[string]int32 {
+	out := map[string]int32{}
+	for i := range places {
+		out[places[i].Subset] += shares[i]
+	}
+	return out
+}
+
+// promises returns how many nodes may have been touched already, or 0 if that many have a pod. More than that are
+// touched only in members that have not confirmed a smaller grant yet.
+func (w *walk) promises() (reserved int32) {
+	var touched int32
+	for i := range w.Places {
+		p := &w.Places[i]
+		reserved += p.Reserved
+		if touched += p.Touched; p.Lost {
+			touched += p.Reserved - p.Touched
+		}
+	}
+	if touched >= reserved {
+		return 0
+	}
+	return reserved
 }
 
 // bound returns how many nodes may be touched up to the end of the batch under way. Nodes that go make room for no

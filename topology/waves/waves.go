@@ -38,6 +38,8 @@ type Place struct {
 	Replicas int32
 	// Reserved is how many of its pods the place may have updated already.
 	Reserved int32
+	// Touched is how many nodes of a job have a pod, as last reported; Reserved without a report.
+	Touched int32
 	// Updated is how many pods are updated and available, as last reported under the newest template; 0 without a report.
 	Updated int32
 	// Lost: its member is given up: it does not count. Unheard: there is no news of its member, and it may come back.

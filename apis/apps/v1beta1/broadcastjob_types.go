@@ -331,6 +331,10 @@ type BroadcastJobProgress struct {
 	// soakTime is when the last pod of the batch had ended: soak begins then.
 	// +optional
 	SoakTime *metav1.Time `json:"soakTime,omitempty"`
+	// left is how many nodes without a pod the batch leaves for later ones, in a cluster without a hub. A node of the batch
+	// that goes makes room for no other one.
+	// +optional
+	Left int32 `json:"left,omitempty"`
 	// halted says why the job halted. Default: it has not.
 	// +optional
 	Halted *BroadcastJobHalt `json:"halted,omitempty"`

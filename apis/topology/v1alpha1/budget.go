@@ -20,6 +20,9 @@ type MemberBudget struct {
 	Paused bool `json:"paused,omitempty"`
 	// Batch of a job is the batch that the newest nodes of the member belong to, from 1; 0 without batches.
 	Batch int32 `json:"batch,omitempty"`
+	// Nodes of a job in batches is how many nodes the member had when the hub granted these amounts. Those beyond Updated
+	// are for later batches.
+	Nodes int32 `json:"nodes,omitempty"`
 	// Ended: the job is over in all members. No more pods are created, and it ends here when its pods have ended.
 	Ended bool `json:"ended,omitempty"`
 }

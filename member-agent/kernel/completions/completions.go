@@ -15,6 +15,8 @@ type Node struct {
 	Fits bool
 	// Order is what nodes are ordered by before their names. Nodes without one come last.
 	Order string
+	// Created is when the node joined. A batch takes no node that joined after it began.
+	Created time.Time
 }
 
 // State is how far a pod is.
@@ -89,7 +91,9 @@ type Progress struct {
 	// ended, zero before that.
 	Batch                 int
 	BatchStarted, Settled time.Time
-	Halted                *Halt
+	// Left is how many nodes without a pod the batch leaves for later ones.
+	Left   int
+	Halted *Halt
 	// Excused is how many failed pods do not count, and ChecksExcused reports whether the checks of the batch do not
 	// count: a person resumed the job.
 	Excused       int
@@ -408,14 +412,14 @@ func (d *decision) halts() bool {
 
 // advance creates pods, begins the next batch, or completes the job.
 func (d *decision) advance() {
-	open := len(d.free)
+	open := d.free
 	switch batches := d.facts.Policy.Batches; {
 	case d.facts.Policy.Order != nil:
-		open = d.follow()
+		open = open[:d.follow()]
 	case batches != nil:
 		open = d.batch(*batches)
 	}
-	for _, n := range d.free[:max(0, min(len(d.free), open, d.facts.Policy.Parallelism-d.active))] {
+	for _, n := range open[:max(0, min(len(open), d.facts.Policy.Parallelism-d.active))] {
 		d.Create = append(d.Create, Creation{n.Name, d.Progress.Batch})
 	}
 	settled := d.facts.Policy.Batches == nil || !d.Progress.Settled.IsZero() && d.soaked()
@@ -424,63 +428,6 @@ func (d *decision) advance() {
 		return
 	}
 	d.complete("Job completed")
-}
-
-// batch returns how many of the free nodes the batch under way takes.
-func (d *decision) batch(batches Batches) int {
-	size := max(1, batches.Size)
-	if d.Counts.Desired == 0 {
-		return 0
-	}
-	if d.Progress.Batch == 0 {
-		d.begin()
-	}
-	members, running := d.members()
-	if !running && (members >= size || len(d.free) == 0 || !d.Progress.Settled.IsZero()) {
-		if d.Progress.Settled.IsZero() {
-			d.Progress.Settled = d.facts.Now
-		}
-		if !d.soaked() || len(d.free) == 0 {
-			return 0
-		}
-		d.begin()
-		return size
-	}
-	d.Progress.Settled = time.Time{}
-	return max(0, size-members)
-}
-
-// begin begins the next batch.
-func (d *decision) begin() {
-	d.Progress.Batch++
-	d.Progress.BatchStarted, d.Progress.Settled, d.Progress.ChecksExcused = d.facts.Now, time.Time{}, false
-}
-
-// members returns how many nodes the batch under way has, and whether a pod of it has not ended.
-func (d *decision) members() (count int, running bool) {
-	for _, pod := range d.pods {
-		if pod.Batch == d.Progress.Batch {
-			count++
-			running = running || !pod.ended()
-		}
-	}
-	for _, pod := range d.leaving {
-		if pod.Batch == d.Progress.Batch {
-			count++
-			running = true
-		}
-	}
-	return count, running
-}
-
-// soaked reports whether the soak of the batch is over and all checks have held.
-func (d *decision) soaked() bool {
-	if d.Progress.ChecksExcused {
-		return true
-	}
-	left := d.Progress.Settled.Add(d.facts.Policy.Batches.Soak).Sub(d.facts.Now)
-	d.lookIn(left)
-	return left <= 0 && !d.facts.Unchecked
 }
 
 // lookIn asks for a decision after a time.

@@ -272,15 +272,83 @@ func TestANodeThatComesDuringTheLastSoakIsABatchOfItsOwn(t *testing.T) {
 	s.expect("+b:2 running")
 }
 
+func TestANodeThatGoesMakesNoRoomInItsBatch(t *testing.T) {
+	batches := &completions.Batches{Size: 2, Soak: time.Minute}
+	s := &story{t, completions.Facts{Now: start, Nodes: nodes("a b c d"),
+		Policy: completions.Policy{Parallelism: 9, Batches: batches}}}
+	s.expect("+a:1 +b:1 running")
+	s.after(time.Second)
+	s.facts.Nodes, s.facts.Pods = nodes("b c d"), pods("b:r1")
+	s.expect("running")
+	s.facts.Nodes = append(s.facts.Nodes, completions.Node{Name: "a", Fits: true, Created: s.facts.Now})
+	s.expect("running")
+	s.facts.Nodes, s.facts.Pods = nodes("c d"), nil
+	s.expect("running")
+	s.after(time.Minute)
+	s.expect("+c:2 +d:2 running")
+}
+
+func TestADeletedPodComesAgainInItsBatch(t *testing.T) {
+	s := &story{t, completions.Facts{Now: start, Nodes: nodes("a b c"),
+		Policy: completions.Policy{Parallelism: 9, Batches: &completions.Batches{Size: 2}}}}
+	s.expect("+a:1 +b:1 running")
+	s.facts.Pods = pods("b:r1")
+	s.expect("+a:1 running")
+}
+
+// TestNodesThatComeAreInALaterBatch: also where a size in percent grows with them.
+func TestNodesThatComeAreInALaterBatch(t *testing.T) {
+	s := &story{t, completions.Facts{Now: start, Nodes: nodes("b"),
+		Policy: completions.Policy{Parallelism: 9, Batches: &completions.Batches{Size: 1}}}}
+	s.expect("+b:1 running")
+	s.after(time.Second)
+	s.facts.Nodes, s.facts.Pods = nodes("a b c"), pods("b:r1")
+	s.facts.Nodes[0].Created, s.facts.Nodes[2].Created = s.facts.Now, s.facts.Now
+	s.facts.Policy.Batches.Size = 2
+	s.expect("running")
+	s.facts.Pods = pods("b:s1")
+	s.expect("+a:2 +c:2 running")
+}
+
+func TestNodesThatJoinedByAClockAheadAreInTheFirstBatch(t *testing.T) {
+	s := &story{t, completions.Facts{Now: start, Nodes: nodes("a"),
+		Policy: completions.Policy{Parallelism: 9, Batches: &completions.Batches{Size: 1}}}}
+	s.facts.Nodes[0].Created = start.Add(time.Minute)
+	s.expect("+a:1 running")
+	s.expect("+a:1 running")
+}
+
+// TestAResumedBatchTakesNoMoreNodes: nothing would look at them, because its checks are excused.
+func TestAResumedBatchTakesNoMoreNodes(t *testing.T) {
+	s := &story{t, completions.Facts{Now: start, Nodes: nodes("a b c d"),
+		Policy: completions.Policy{Parallelism: 2, Failure: completions.Pause,
+			Batches: &completions.Batches{Size: 3, Soak: time.Minute}}}}
+	s.expect("+a:1 +b:1 running")
+	s.facts.Pods = pods("a:f1 b:r1")
+	s.expect("paused")
+	s.after(time.Minute)
+	s.facts.Resumed = s.facts.Now
+	s.expect("running")
+	s.facts.Pods = pods("a:f1 b:s1")
+	s.expect("+c:2 +d:2 running")
+	s.facts.Pods = pods("a:f1 b:s1 c:s2 d:s2")
+	s.expect("running")
+}
+
 // world is a cluster whose pods follow plans some time later.
 type world struct {
 	*rand.Rand
 	facts completions.Facts
 	made  int
+	// touched are the nodes that got a pod in each batch. A node that joins again is another one.
+	touched map[int]map[string]bool
+	// moves: nodes go and join. In other worlds nodes stop fitting, and fit again.
+	moves bool
 }
 
 func newWorld(seed uint64) *world {
-	w := &world{Rand: rand.New(rand.NewPCG(seed, 3))}
+	w := &world{Rand: rand.New(rand.NewPCG(seed, 3)), touched: map[int]map[string]bool{},
+		moves: seed%2 == 0}
 	w.facts.Now = start
 	for i := range 1 + w.IntN(8) {
 		w.facts.Nodes = append(w.facts.Nodes, completions.Node{Name: string(rune('a' + i)), Fits: true,
@@ -294,17 +362,30 @@ func newWorld(seed uint64) *world {
 	return w
 }
 
+// instance names a node so that one that joins again has another name.
+func (w *world) instance(name string) string {
+	at := slices.IndexFunc(w.facts.Nodes, func(n completions.Node) bool { return n.Name == name })
+	return name + w.facts.Nodes[at].Created.String()
+}
+
 func (w *world) apply(p completions.Plan) {
 	w.facts.Progress = p.Progress
 	for _, c := range p.Create {
 		w.made++
 		w.facts.Pods = append(w.facts.Pods, completions.Pod{Name: fmt.Sprintf("%s-%d", c.Node, w.made), Node: c.Node,
 			Created: w.facts.Now, Batch: c.Batch})
+		if w.touched[c.Batch] == nil {
+			w.touched[c.Batch] = map[string]bool{}
+		}
+		w.touched[c.Batch][w.instance(c.Node)] = true
 	}
 	for i := range w.facts.Pods {
 		pod := &w.facts.Pods[i]
 		switch {
 		case slices.Contains(p.Delete, pod.Name):
+			if pod.State == completions.Pending {
+				delete(w.touched[pod.Batch], w.instance(pod.Node))
+			}
 			pod.State = completions.Terminating
 		case slices.Contains(p.Stop, pod.Name) && w.IntN(2) == 0:
 			pod.State = completions.Failed
@@ -313,7 +394,10 @@ func (w *world) apply(p completions.Plan) {
 }
 
 func (w *world) happen(calm bool) {
-	w.facts.Now = w.facts.Now.Add(time.Duration(w.IntN(1500)) * time.Millisecond)
+	w.facts.Now = w.facts.Now.Add(time.Duration(1+w.IntN(1500)) * time.Millisecond)
+	if w.moves && !calm {
+		w.replaceNodes()
+	}
 	w.facts.Pods = slices.DeleteFunc(w.facts.Pods, func(p completions.Pod) bool {
 		return p.State == completions.Terminating && (calm || w.IntN(2) == 0)
 	})
@@ -340,13 +424,28 @@ func (w *world) happen(calm bool) {
 		w.facts.Resumed = w.facts.Now
 	}
 	for i := range w.facts.Nodes {
-		if w.IntN(20) == 0 || calm {
+		if !w.moves && w.IntN(20) == 0 || calm {
 			w.facts.Nodes[i].Fits = calm || w.IntN(2) == 0
 		}
 	}
 	pods, nodes := w.facts.Pods, w.facts.Nodes
 	w.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
 	w.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+}
+
+// replaceNodes lets a node go with its pods, and one join, which may have the name of one that went.
+func (w *world) replaceNodes() {
+	if n := len(w.facts.Nodes); n > 1 && w.IntN(15) == 0 {
+		i := w.IntN(n)
+		gone := w.facts.Nodes[i].Name
+		w.facts.Nodes = slices.Delete(w.facts.Nodes, i, i+1)
+		w.facts.Pods = slices.DeleteFunc(w.facts.Pods, func(p completions.Pod) bool { return p.Node == gone })
+	}
+	name := string(rune('a' + w.IntN(12)))
+	known := slices.ContainsFunc(w.facts.Nodes, func(n completions.Node) bool { return n.Name == name })
+	if w.IntN(15) == 0 && !known {
+		w.facts.Nodes = append(w.facts.Nodes, completions.Node{Name: name, Fits: true, Created: w.facts.Now})
+	}
 }
 
 func active(pods []completions.Pod) (n int) {
@@ -396,14 +495,8 @@ func TestPlansStayWithinLimits(t *testing.T) {
 			}
 			w.apply(plan)
 			if batches := w.facts.Policy.Batches; batches != nil {
-				nodes := map[string]bool{}
-				for _, p := range w.facts.Pods {
-					if p.Batch == w.facts.Progress.Batch {
-						nodes[p.Node] = true
-					}
-				}
-				if len(nodes) > batches.Size {
-					wrong("batch %d has %d nodes", w.facts.Progress.Batch, len(nodes))
+				if n := len(w.touched[w.facts.Progress.Batch]); n > batches.Size {
+					wrong("batch %d has %d nodes", w.facts.Progress.Batch, n)
 				}
 			}
 		}

@@ -7,6 +7,9 @@ import "time"
 type Order struct {
 	// Touch is on how many nodes there may be a pod, ended or not.
 	Touch int
+	// Nodes is how many nodes the cluster had when the hub ordered that, 0 if the hub does not say. Nodes - Touch of them
+	// stay without a pod, also when one that has a pod goes.
+	Nodes int
 	// Batch is the number of the batch of the nodes that are touched now, 0 for none.
 	Batch int
 	// Waiting: no pods are created now.
@@ -33,10 +36,10 @@ func (d *decision) follow() int {
 	if order == nil {
 		return 0
 	}
-	open := min(max(0, order.Touch-d.Touched), len(d.free))
+	open := max(0, min(order.Touch-d.Touched, len(d.free)-max(0, order.Nodes-order.Touch)))
 	if d.facts.Policy.Batches != nil && order.Batch > 0 {
 		if order.Batch > d.Progress.Batch {
-			d.begin()
+			d.begin(open)
 			d.Progress.Batch = order.Batch
 		}
 		_, running := d.members()

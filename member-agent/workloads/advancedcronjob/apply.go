@@ -22,17 +22,25 @@ import (
 // conditionFailedCreateJob is True while the job of a tick cannot be created.
 const conditionFailedCreateJob = "FailedCreateJob"
 
+// failedDeleteJob is the reason of the event about a job that has ended and cannot be deleted.
+const failedDeleteJob = "FailedDeleteJob"
+
 // errNameTaken is returned where an object of another owner has the name of a job.
 var errNameTaken = errors.New("its name is taken by a job that this AdvancedCronJob does not control: delete that job")
 
 // apply carries out the plan: jobs are deleted before one is created.
 func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
+	waits := s.plan.Start.IsZero()
 	for _, d := range s.plan.Delete {
-		if err := r.remove(ctx, s, d); err != nil {
-			return false, err
+		err := r.remove(ctx, s, d)
+		if !d.Replaced {
+			s.Fail(failedDeleteJob, err) // that an old job is kept is no reason to start no new one
+			continue
 		}
+		s.Fail(conditionFailedCreateJob, err)
+		waits = waits || err != nil
 	}
-	if s.plan.Start.IsZero() {
+	if waits {
 		return true, nil
 	}
 	err := r.start(ctx, s, s.plan.Start)

@@ -82,11 +82,18 @@ func broadcastJob(job *v1beta1.BroadcastJob) Job {
 
 func newJob(object client.Object, kind schema.GroupVersionKind, begun *metav1.Time) Job {
 	out := Job{Object: object, Kind: kind, Tick: tickOf(object), Begun: object.GetCreationTimestamp().Time}
+	if out.Tick.Sub(out.Begun) > latestTick {
+		out.Tick = time.Time{} // a person gave it a name that ends with another number, such as a date
+	}
 	if begun != nil {
 		out.Begun = begun.Time
 	}
 	return out
 }
+
+// latestTick is how much later than its creation the tick of a job can be, by clocks that differ. A later one would keep
+// all ticks up to it from their start.
+const latestTick = 24 * time.Hour
 
 // tickOf returns the tick that a job was created for: its annotation says so, and else its name.
 func tickOf(job client.Object) time.Time {

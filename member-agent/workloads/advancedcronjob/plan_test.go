@@ -191,8 +191,11 @@ func TestTicksOfJobs(t *testing.T) {
 			t.Errorf("%s, %v: %v", name, annotations, got)
 		}
 	}
-	if got := tickOf(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}}); !got.IsZero() {
-		t.Errorf("by-hand: %v", got)
+	for _, name := range []string{"by-hand", "clean-20261127001", "clean-20261127120000"} {
+		job := nativeJob(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(noon())}})
+		if !job.Tick.IsZero() {
+			t.Errorf("%s: %v", name, job.Tick)
+		}
 	}
 }
 

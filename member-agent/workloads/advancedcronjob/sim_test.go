@@ -39,6 +39,8 @@ type simulated struct {
 	r      *Reconciler
 	// faults is how many in 24 requests fail, and how many restarts there are in 24 steps.
 	faults int
+	// keeps: the API server refuses to delete jobs.
+	keeps bool
 	// created are the ticks of all jobs that the API server created, in their order.
 	created []time.Time
 	// since is when the schedule began; follows is the schedule.
@@ -140,7 +142,7 @@ func (s *simulated) create(ctx context.Context, api client.WithWatch, object cli
 func (s *simulated) delete(ctx context.Context, api client.WithWatch, object client.Object,
 	options ...client.DeleteOption) error {
 	before, after := s.fails()
-	if before {
+	if before || s.keeps {
 		return errServer
 	}
 	if err := api.Delete(ctx, object, options...); err != nil || !after {
@@ -307,6 +309,54 @@ func (s *simulated) must(err error) {
 	s.Helper()
 	if err != nil {
 		s.Fatal(err)
+	}
+}
+
+// TestJobsThatCannotBeDeleted: a job of the history that stays keeps no tick from its start. One that is to be replaced
+// does, and the status says so.
+func TestJobsThatCannotBeDeleted(t *testing.T) {
+	for name, tt := range map[string]struct {
+		policy v1beta1.ConcurrencyPolicy
+		done   bool
+		starts int
+		failed corev1.ConditionStatus
+	}{
+		"of the history": {v1beta1.ForbidConcurrent, true, 2, ""},
+		"to be replaced": {v1beta1.ReplaceConcurrent, false, 1, corev1.ConditionTrue},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := simulate(t, 1)
+			s.faults, s.keeps = 0, true
+			s.change(func(c *v1beta1.AdvancedCronJob) {
+				c.Spec.StartingDeadlineSeconds, c.Spec.Schedule, c.Spec.ConcurrencyPolicy = nil, "@hourly", tt.policy
+				c.Spec.SuccessfulJobsHistoryLimit = new(int32(0))
+				c.Spec.Template = v1beta1.CronJobTemplate{JobTemplate: &v1beta1.JobTemplate{}}
+				s.follow(&c.Spec)
+			})
+			s.must(s.pass())
+			for range 2 {
+				s.clock.SetTime(s.follows.Next(s.clock.Now()).Add(time.Second))
+				_ = s.pass() // the error of a deletion is retried
+				_ = s.pass()
+				for _, job := range s.jobs() {
+					if native, ok := job.Object.(*batchv1.Job); ok && tt.done {
+						native.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete,
+							Status: corev1.ConditionTrue}}
+						s.must(s.api.Status().Update(t.Context(), native))
+					}
+				}
+			}
+			var failed corev1.ConditionStatus
+			for _, c := range s.object().Status.Conditions {
+				if string(c.Type) == conditionFailedCreateJob {
+					failed = c.Status
+				}
+			}
+			if recorded := s.object().Status.LastScheduleTime; len(s.created) != tt.starts || recorded == nil ||
+				!recorded.Time.Equal(s.created[len(s.created)-1]) || failed != tt.failed {
+				t.Errorf("started %v, recorded %v, FailedCreateJob %q", s.created, recorded, failed)
+			}
+		})
 	}
 }
 

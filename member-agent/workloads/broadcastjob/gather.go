@@ -105,7 +105,8 @@ func (f *Facts) fit(nodes []*corev1.Node) *conditions.Cause {
 			return &conditions.Cause{Reason: workload.ReasonInvalidTemplate, Message: fmt.Sprintf(
 				"template.spec.affinity.nodeAffinity cannot be used, so that nothing says which nodes fit; correct it: %v", err)}
 		}
-		known = append(known, completions.Node{Name: node.Name, Fits: fitness == pernode.Fits, Order: node.Labels[orderBy]})
+		known = append(known, completions.Node{Name: node.Name, Fits: fitness == pernode.Fits, Order: node.Labels[orderBy],
+			Created: node.CreationTimestamp.Time})
 		f.Fitness[fitness]++
 	}
 	f.Nodes = known
@@ -144,10 +145,24 @@ func observe(pod *corev1.Pod) completions.Pod {
 		on.State = completions.Succeeded
 	case pod.Status.Phase == corev1.PodFailed:
 		on.State = completions.Failed
-	case pod.Status.Phase == corev1.PodRunning:
+	case pod.Status.Phase == corev1.PodRunning, hasBegun(pod):
 		on.State = completions.Running
 	}
 	return on
+}
+
+// hasBegun reports whether a container of a pending pod has begun: an init container, or one of several.
+func hasBegun(pod *corev1.Pod) bool {
+	if pod.Status.StartTime == nil {
+		return false // the kubelet has not reported yet
+	}
+	begun := func(s corev1.ContainerStatus) bool {
+		return s.RestartCount > 0 || s.State.Running != nil || s.State.Terminated != nil
+	}
+	// The cache has only those of init containers that restarted, or wait: see podset.Slim.
+	init := pod.Status.InitContainerStatuses
+	return len(init) < len(pod.Spec.InitContainers) || slices.ContainsFunc(init, begun) ||
+		slices.ContainsFunc(pod.Status.ContainerStatuses, begun)
 }
 
 // batchOf returns the number of the batch that the pod is of, 0 for none.

@@ -3,6 +3,7 @@ package broadcastjob
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -183,7 +184,7 @@ func (p *planner) find(check *v1beta1.BatchCheck, why string) {
 	const longest = 600 // a message for a condition and an event
 	text := fmt.Sprintf("batch %d: check %s %s", p.Progress.Batch, check.Name, why)
 	if len(text) > longest {
-		text = text[:longest] + " …"
+		text = strings.ToValidUTF8(text[:longest], "") + " …"
 	}
 	p.findings = append(p.findings, completions.Finding{Cause: reasonCheck, Message: text})
 }

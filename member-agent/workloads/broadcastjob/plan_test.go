@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -82,6 +83,50 @@ func TestCompute(t *testing.T) {
 				if c.Reason == "" || c.Status == "" {
 					t.Errorf("condition %+v", c)
 				}
+			}
+		})
+	}
+}
+
+// TestPodsThatHaveBegunStay: a pod is pending while its init containers run, and until all its images are pulled. It
+// stays on a node that stops fitting, since what it began there is not to be cut off, and begun again later.
+func TestPodsThatHaveBegunStay(t *testing.T) {
+	waits := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}
+	runs := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	for name, tt := range map[string]struct {
+		status corev1.PodStatus
+		stays  bool
+	}{
+		"the kubelet has not reported": {corev1.PodStatus{}, false},
+		"nothing has begun": {corev1.PodStatus{StartTime: &metav1.Time{Time: time.Unix(1, 0)},
+			InitContainerStatuses: []corev1.ContainerStatus{{Name: "drain", State: waits}},
+			ContainerStatuses:     []corev1.ContainerStatus{{Name: "main", State: waits}}}, false},
+		"an init container runs": {corev1.PodStatus{StartTime: &metav1.Time{Time: time.Unix(1, 0)},
+			InitContainerStatuses: []corev1.ContainerStatus{{Name: "drain", State: runs}},
+			ContainerStatuses:     []corev1.ContainerStatus{{Name: "main", State: waits}}}, true},
+		"an init container restarts": {corev1.PodStatus{StartTime: &metav1.Time{Time: time.Unix(1, 0)},
+			InitContainerStatuses: []corev1.ContainerStatus{{Name: "drain", State: waits, RestartCount: 1}},
+			ContainerStatuses:     []corev1.ContainerStatus{{Name: "main", State: waits}}}, true},
+		"one of two containers runs": {corev1.PodStatus{StartTime: &metav1.Time{Time: time.Unix(1, 0)},
+			InitContainerStatuses: []corev1.ContainerStatus{{Name: "drain", State: waits}},
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "main", State: runs}, {Name: "log",
+				State: waits}}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "a:pn b:s")
+			pod := w.pods[0]
+			pod.Spec.InitContainers = []corev1.Container{{Name: "drain"}}
+			pod.Status = tt.status
+			pod.Status.Phase = corev1.PodPending
+			if _, err := podset.Slim(pod); err != nil {
+				t.Fatal(err)
+			}
+			want := "-a:NodeDoesNotFit"
+			if tt.stays {
+				want = ""
+			}
+			if got, _ := w.step(); got != want {
+				t.Errorf("%q, want %q", got, want)
 			}
 		})
 	}
@@ -250,6 +295,20 @@ func TestChecksHaltTheJob(t *testing.T) {
 	w.results = map[string]Result{"ready": {}}
 	if _, status := w.step(); status.Phase != "completed" {
 		t.Errorf("%+v", status)
+	}
+}
+
+// TestLongMessagesOfChecksAreText: they are cut between characters, not within one.
+func TestLongMessagesOfChecksAreText(t *testing.T) {
+	for pad := range 3 {
+		w := newWorld(t, "a:s1 b", batches(1, withChecks(v1beta1.BatchCheck{Name: "ready", Expression: "true"})))
+		w.step()
+		why := strings.Repeat("x", pad) + strings.Repeat("…", 500)
+		w.results = map[string]Result{"ready": {Why: why, Since: w.now.Add(-time.Hour)}}
+		_, status := w.step()
+		if text := status.Flotilla.Halted.Message; !utf8.ValidString(text) || len(text) > 620 {
+			t.Errorf("%q", text)
+		}
 	}
 }
 

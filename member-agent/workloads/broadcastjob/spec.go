@@ -88,8 +88,8 @@ func (f *Facts) obey() {
 	}
 	f.Policy.Parallelism = int(max(amounts.Unavailable, 0))
 	f.Policy.TimeToLive = nil // the hub deletes the job
-	f.Policy.Order = &completions.Order{Touch: int(max(amounts.Updated, 0)), Batch: int(max(amounts.Batch, 0)),
-		Waiting: amounts.Paused || f.Budget.Expired, Ended: amounts.Ended}
+	f.Policy.Order = &completions.Order{Touch: int(max(amounts.Updated, 0)), Nodes: int(max(amounts.Nodes, 0)),
+		Batch: int(max(amounts.Batch, 0)), Waiting: amounts.Paused || f.Budget.Expired, Ended: amounts.Ended}
 }
 
 func seconds(n *int64) *time.Duration {
@@ -135,7 +135,7 @@ func progressOf(status *v1beta1.BroadcastJobStatus) completions.Progress {
 		return p
 	}
 	p.Batch, p.BatchStarted, p.Settled = int(f.Batch), timeOf(f.BatchTime), timeOf(f.SoakTime)
-	p.Excused, p.ChecksExcused = int(f.ExcusedFailures), f.ExcusedChecks
+	p.Left, p.Excused, p.ChecksExcused = int(f.Left), int(f.ExcusedFailures), f.ExcusedChecks
 	if f.Halted != nil {
 		p.Halted = &completions.Halt{Time: f.Halted.Time.Time, Cause: completions.Cause(f.Halted.Reason),
 			Message: f.Halted.Message}
@@ -147,7 +147,7 @@ func progressOf(status *v1beta1.BroadcastJobStatus) completions.Progress {
 func setProgress(status *v1beta1.BroadcastJobStatus, p completions.Progress) {
 	status.StartTime, status.CompletionTime = stamp(p.Started), stamp(p.Ended)
 	f := &v1beta1.BroadcastJobProgress{Batch: int32(p.Batch), BatchTime: stamp(p.BatchStarted), SoakTime: stamp(p.Settled),
-		ExcusedFailures: int32(p.Excused), ExcusedChecks: p.ChecksExcused}
+		Left: int32(p.Left), ExcusedFailures: int32(p.Excused), ExcusedChecks: p.ChecksExcused}
 	if p.Halted != nil {
 		f.Halted = &v1beta1.BroadcastJobHalt{Time: metav1.NewTime(p.Halted.Time), Reason: string(p.Halted.Cause),
 			Message: p.Halted.Message}

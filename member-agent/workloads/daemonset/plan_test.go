@@ -203,6 +203,38 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// TestNodesThatComeGetTheirRevision: the previous revision is not forgotten while a node that comes may have to get it,
+// also if all nodes with it, or all nodes, have gone.
+func TestNodesThatComeGetTheirRevision(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before, after string
+		change        []edit
+		want          string
+	}{
+		"the rollout is over":                  {"a:u b:u", "c", nil, "+c:2"},
+		"all nodes went while it was paused":   {"a:ox", "c", []edit{paused()}, "+c:1"},
+		"all nodes went, and nothing holds it": {"a:ox", "c", nil, "+c:2"},
+		"the nodes of the partition went":      {"a:ox b:u", "c", []edit{partition("1")}, "+c:1"},
+		"the nodes that are not selected went": {"a:ox b:uc", "c", []edit{canary()}, "+c:1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, tt.before, tt.change...)
+			for i := range w.nodes {
+				if w.nodes[i].Labels["pool"] == "off" {
+					w.pods = w.pods[1:] // that of node a
+				}
+			}
+			_, w.set.Status = w.plan()
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: tt.after, Labels: map[string]string{"pool": "on"}}}
+			w.nodes = append(w.nodes, node)
+			plan, _ := w.plan()
+			if got := describe(plan); got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 // TestCountsForAHub: what a report says of nodes, beside the published counters.
 func TestCountsForAHub(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -42,14 +42,21 @@ func (s *scope) status() v1beta1.DaemonSetStatus {
 		out.NodeCounts = s.nodeCounts()
 	}
 	out.UpdateRevision, out.CurrentRevision = s.facts.Update.Hash, s.facts.Current.Hash
-	// While a hub keeps pods on the previous template, a node that comes here may have to get it.
-	kept, _ := workload.ReadPrevious(s.set) // a mistake in it is reported before
-	if c := s.plan.Counts; s.facts.Nodes != nil && c.UpdatedAvailable == c.Desired && kept == nil {
+	if s.reachesAll() {
 		out.CurrentRevision = out.UpdateRevision
 	}
 	out.CollisionCount = s.facts.Collisions
 	out.Conditions = s.conditions(out)
 	return out
+}
+
+// reachesAll reports whether all nodes have the update revision, and no node that comes has to get the previous one:
+// because of the partition or the selector, or because a hub keeps it. Without nodes nothing has been reached.
+func (s *scope) reachesAll() bool {
+	kept, _ := workload.ReadPrevious(s.set) // a mistake in it is reported before
+	c := s.plan.Counts
+	return kept == nil && c.Desired > 0 && c.UpdatedAvailable == c.Desired && s.plan.Expected >= c.Desired &&
+		rollingOf(s.set).Selector == nil
 }
 
 // nodeCounts returns the counts that the published counters lack.
