@@ -36,8 +36,11 @@ func short(kind string) string {
 
 // also are names of kinds beside the kind itself, its plural and its short name.
 func also(kind string) []string {
-	if kind == "CloneSet" {
+	switch kind {
+	case "CloneSet":
 		return []string{"cs"} // to kubectl that is another kind
+	case "DaemonSet":
+		return []string{"daemon"} // a short name of kubectl too
 	}
 	return nil
 }
