@@ -227,6 +227,44 @@ func TestWrongQuestions(t *testing.T) {
 	}
 }
 
+// TestPlacementOne says of the other members of an AdvancedCronJob that one member starts the jobs.
+func TestPlacementOne(t *testing.T) {
+	const schedule = `---
+apiVersion: topology.flotilla.dev/v1alpha1
+kind: FederationPolicy
+metadata: {name: nightly, namespace: shop}
+spec:
+  workloads: [{kind: AdvancedCronJob}]
+  placement: One
+  clusters: {names: [east, south]}
+---
+apiVersion: apps.kruise.io/v1beta1
+kind: AdvancedCronJob
+metadata: {name: clean, namespace: shop, uid: c}
+spec:
+  schedule: "@daily"
+  template: {jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: x}]}}}}}
+`
+	f, err := factsIn(t, fleet+schedule, wire.Key{Group: "apps.kruise.io", Kind: "AdvancedCronJob", Namespace: "shop",
+		Name: "clean"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := explain.Why(f, explain.Question{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := 0
+	for _, w := range a.Without {
+		if strings.Contains(strings.Join(w.Now, " "), "the policy lets one member start the jobs, and it is another one") {
+			said++
+		}
+	}
+	if said != 1 {
+		t.Errorf("%+v", a.Without)
+	}
+}
+
 // TestNotTheHubs holds that a workload outside of federated namespaces gets an answer too.
 func TestNotTheHubs(t *testing.T) {
 	f, err := facts(t, wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "plain", Name: "lone"})

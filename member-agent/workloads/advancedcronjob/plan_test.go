@@ -221,8 +221,8 @@ func TestMissedInWords(t *testing.T) {
 	for want, m := range map[string]cron.Missed{
 		"1 tick was missed, the newest at 2026-03-01T12:00:00Z: the job of an earlier tick was running, and " +
 			"concurrencyPolicy is Forbid": {Count: 1, Newest: noon(), Cause: cron.StillRunning},
-		"more than 1000 ticks were missed, the newest at 2026-03-01T12:00:00Z: a later tick had come when the controller " +
-			"could look, and only that one is started": {Count: 1000, More: true, Newest: noon()},
+		"more than 1000 ticks were missed, the newest at 2026-03-01T12:00:00Z: a later tick came before the job could " +
+			"be created, and only the newest tick is started": {Count: 1000, More: true, Newest: noon()},
 		"2 ticks were missed, the newest at 2026-03-01T12:00:00Z: startingDeadlineSeconds had passed when it could have " +
 			"been started": {Count: 2, Newest: noon(), Cause: cron.TooLate},
 		"2 ticks were missed, the newest at 2026-03-01T12:00:00Z: the member that had the schedule before is lost, and may " +

@@ -143,7 +143,7 @@ func missed(m cron.Missed) string {
 	case cron.StillRunning:
 		return text + ": the job of an earlier tick was running, and concurrencyPolicy is Forbid"
 	}
-	return text + ": a later tick had come when the controller could look, and only that one is started"
+	return text + ": a later tick came before the job could be created, and only the newest tick is started"
 }
 
 // kindOf returns the kind of the jobs.

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -36,8 +37,11 @@ func short(kind string) string {
 
 // also are names of kinds beside the kind itself, its plural and its short name.
 func also(kind string) []string {
-	if kind == "CloneSet" {
+	switch kind {
+	case "CloneSet":
 		return []string{"cs"} // to kubectl that is another kind
+	case "DaemonSet":
+		return []string{"daemon"} // a short name of kubectl too
 	}
 	return nil
 }
@@ -88,6 +92,11 @@ func NotAHub(err error) error {
 		return fmt.Errorf("%w; Flotilla is not installed in this cluster: name the hub with --context or --kubeconfig", err)
 	}
 	return err
+}
+
+// NoteNoMembers says that the cluster that was asked has no members, and so may not be the hub.
+func NoteNoMembers(out io.Writer) {
+	fmt.Fprintln(out, "note: this cluster has no members; if it is not the hub, name the hub with --context")
 }
 
 // NotFound says that there is no such workload, and where one of the name is or which others there are. What cannot be

@@ -115,8 +115,8 @@ func open(hub *console.Hub, name string) (wire.Key, client.Client, error) {
 		return wire.Key{}, nil, err
 	}
 	if key.GroupKind() == apps.AdvancedCronJobKind.GroupKind() {
-		return wire.Key{}, nil, fmt.Errorf("%s has no rollout: set spec.paused to start no jobs; flotilla why tells how it is",
-			key.Sentence())
+		return wire.Key{}, nil, fmt.Errorf("%s has no rollout: set spec.paused to start no jobs; see its status with "+
+			"kubectl describe acj %s -n %s", key.Sentence(), key.Name, key.Namespace)
 	}
 	if key.GroupKind() == apps.ResourceDistributionKind.GroupKind() {
 		return wire.Key{}, nil, fmt.Errorf("%s has no rollout: its status says which namespaces have the copy", key.Sentence())

@@ -23,7 +23,7 @@ func isJob(key wire.Key) bool { return key.GroupKind() == apps.BroadcastJobKind.
 
 // noVerb says that a BroadcastJob does not have the verb.
 func noVerb(name string) error {
-	return fmt.Errorf("a BroadcastJob runs its pods once, so there is nothing to %s: it has status, %s; apply a job of "+
+	return fmt.Errorf("a BroadcastJob runs its pods once, and has no rollout %s: use status, %s, or apply a job of "+
 		"another name to run it again", name, strings.Join(jobVerbs(), ", "))
 }
 

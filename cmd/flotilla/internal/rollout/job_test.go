@@ -65,7 +65,7 @@ func TestBroadcastJobs(t *testing.T) {
 	if err := pause(job, true); err == nil || !strings.Contains(err.Error(), "has ended") {
 		t.Errorf("a job that has ended: %v", err)
 	}
-	if err := noVerb("undo"); !strings.Contains(err.Error(), "nothing to undo") {
+	if err := noVerb("undo"); !strings.Contains(err.Error(), "has no rollout undo: use status, pause") {
 		t.Error(err)
 	}
 	key.Name = "other"

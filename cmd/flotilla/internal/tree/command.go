@@ -43,7 +43,9 @@ func NewCommand() *cobra.Command {
 		Short: "Show what of a workload runs where: zone, cluster, pods by state",
 		Long: `Show what of a workload runs where: zone, cluster, pods by state.
 
-Everything is read from the hub: the placement, and what the members reported last. Pods are counted, not listed.`,
+Everything is read from the hub: the placement, and what the members reported last. Pods are counted, not listed.
+Of a BroadcastJob, READY counts nodes whose pod has ended, and UPDATED those that have a pod. Of an AdvancedCronJob,
+members that start jobs are counted.`,
 		Example: `  flotilla tree
   flotilla tree ud/web -w
   flotilla tree -A -l app=web -o json`,
@@ -65,10 +67,7 @@ Everything is read from the hub: the placement, and what the members reported la
 				return console.NotAHub(err)
 			}
 			if tree.noMembers {
-				fmt.Fprintln(
-					cmd.ErrOrStderr(),
-					"note: this cluster has no members; if it is not the hub, name the hub with --context",
-				)
+				console.NoteNoMembers(cmd.ErrOrStderr())
 			}
 			return v.print(cmd.OutOrStdout(), tree)
 		},

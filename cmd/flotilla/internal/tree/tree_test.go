@@ -164,3 +164,17 @@ func BenchmarkTree(b *testing.B) {
 		}
 	}
 }
+
+// TestJobs shows nodes of a BroadcastJob without a pod as missing, and an AdvancedCronJob as updated.
+func TestJobs(t *testing.T) {
+	nodes := work.BroadcastJobUse(&apps.BroadcastJobStatus{Desired: 4, NodeCounts: &apps.BroadcastJobNodeCounts{
+		Active: 1, Touched: 3, Proven: 1}})
+	want := Pods{Desired: 4, Ready: 2, NotReady: 1, Missing: 1, Unavailable: 2, Updated: 3}
+	if got := podsOfJob(4, &nodes, true); got != want {
+		t.Errorf("a BroadcastJob: %+v, want %+v", got, want)
+	}
+	schedule := work.AdvancedCronJobUse(&apps.AdvancedCronJobSpec{})
+	if got, want := schedulesOf(1, &schedule, true), (Pods{Desired: 1, Ready: 1, Updated: 1}); got != want {
+		t.Errorf("an AdvancedCronJob: %+v, want %+v", got, want)
+	}
+}

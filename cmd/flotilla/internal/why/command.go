@@ -62,6 +62,9 @@ replicas, is judged as things stand now, and is marked "now".`,
 			if err != nil {
 				return err
 			}
+			if len(facts.Members) == 0 {
+				console.NoteNoMembers(cmd.ErrOrStderr())
+			}
 			answer, err := explain.Why(facts, question)
 			if err != nil {
 				return err
