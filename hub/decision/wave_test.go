@@ -151,13 +151,13 @@ func TestTakenBack(t *testing.T) {
 	}
 }
 
-// TestWavesWithoutNews: a soak waits for news of the members of its wave.
+// TestWavesWithoutNews: a soak waits for a report of the members of its wave.
 func TestWavesWithoutNews(t *testing.T) {
 	f, d := inWaves(t, topology.Wave{Name: "canary", Clusters: topology.WaveClusters{Names: []string{"east"}}, Soak: "1m"})
 	carryOut(&f, &d)
 	f.Members[0].Ready = false
 	d = plan(t, f)
-	if !strings.Contains(d.Wave, "waits for news of east") || !d.Spec.Wave.Unheard {
+	if !strings.Contains(d.Wave, "waits for a report of east") || !d.Spec.Wave.Unheard {
 		t.Fatalf("%q, %+v", d.Wave, d.Spec.Wave)
 	}
 	f.Last, f.Now = &d.Spec, f.Now.Add(time.Hour)
@@ -170,7 +170,7 @@ func TestWavesWithoutNews(t *testing.T) {
 	f.Last, f.Now = &d.Spec, f.Now.Add(70*time.Second)
 	d = plan(t, f)
 	if got := shares(&d); got != "east:3 south:0 west:0" ||
-		!strings.Contains(d.Wave, "has soaked until 2026-03-01T16:01:00Z, and waits for news since then of east") {
+		!strings.Contains(d.Wave, "has soaked until 2026-03-01T16:01:00Z, and waits for a report since then of east") {
 		t.Fatalf("the wave ended on news of before the end of its soak: %s, %q", got, d.Wave)
 	}
 	f.News["east"] = f.Now

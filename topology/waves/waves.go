@@ -277,7 +277,7 @@ func (w *walk) passes(wave *topology.Wave, ceiling []int32) bool {
 	case approved:
 		return true
 	case unheard != "":
-		return w.wait("waits for news of %s, which is not heard of: its time does not count meanwhile", unheard)
+		return w.wait("waits for a report of %s, which is unreachable: its time does not count meanwhile", unheard)
 	}
 	return w.proven(wave, ceiling)
 }
@@ -412,7 +412,7 @@ func (w *walk) proven(wave *topology.Wave, ceiling []int32) bool {
 		if w.again == 0 || newsEvery < w.again {
 			w.again = newsEvery
 		}
-		return w.wait("has soaked until %s, and waits for news since then of %s",
+		return w.wait("has soaked until %s, and waits for a report since then of %s",
 			stamp(metav1.NewTime(soak)), w.unproven(wave, ceiling))
 	case wave.Approval == topology.ApprovalRequired && w.p.Steps:
 		return w.wait("waits until it is promoted: flotilla rollout promote")
