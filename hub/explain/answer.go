@@ -8,7 +8,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/forecast"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
@@ -174,7 +173,7 @@ func (f *Facts) without(cluster, subset string) []string {
 		slices.ContainsFunc(next.Cells, func(c topology.Cell) bool { return c.Cluster == cluster }) {
 		return []string{"nothing keeps it out; the hub is about to give it a cell"}
 	}
-	if f.Key.GroupKind() == apps.AdvancedCronJobKind.GroupKind() {
+	if f.Forecast.Workload.Alone {
 		return []string{"nothing keeps it out; the policy lets one member start the jobs, and it is another one"}
 	}
 	return []string{

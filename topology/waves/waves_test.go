@@ -192,7 +192,8 @@ func TestStories(t *testing.T) {
 			{"done", updated(10, 10, 0), 0, 1, "[10 10 0]", "soaks until 2026-03-01T15:00:30Z", 30 * time.Second},
 			{"south and west were heard 5 s ago", func(f *Facts) {
 				f.Places[1].News, f.Places[2].News = f.Now.Add(-5*time.Second), f.Now.Add(-5*time.Second)
-			}, 31 * time.Second, 1, "[10 10 0]", "has soaked until 2026-03-01T15:00:30Z, and waits for a report since then of south",
+			}, 31 * time.Second, 1, "[10 10 0]",
+				"has soaked until 2026-03-01T15:00:30Z, and waits for a report since then of south",
 				newsEvery},
 			{"still", nil, 8 * time.Second, 1, "[10 10 0]", "waits for a report since then of south", newsEvery},
 			{"south was heard; west is of no wave", func(f *Facts) { f.Places[1].News = f.Now.Add(-time.Second) }, time.Second,
@@ -233,7 +234,8 @@ func TestStories(t *testing.T) {
 			{"", nil, time.Minute, 1, "[10 0 0]", "waits for a person", 0},
 			{"the hub was restarted", func(f *Facts) { f.Heard = start.Add(time.Hour) }, time.Hour, 1, "[10 0 0]",
 				"waits for a person", 0},
-			{"no news", func(f *Facts) { f.Places[0].Unheard = true }, time.Hour, 1, "[10 0 0]", "waits for a report of east", 0},
+			{"no news", func(f *Facts) { f.Places[0].Unheard = true }, time.Hour, 1, "[10 0 0]",
+				"waits for a report of east", 0},
 			{"which a person may overrule", say(ApproveWord), time.Hour, 2, "none", "", 0},
 		}},
 		"a hub that was away finds nothing late, and no check failed": {[]topology.Wave{{Name: "one",
