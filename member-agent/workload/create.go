@@ -53,8 +53,8 @@ func NewPod(
 	return pod
 }
 
-// WithGates adds the readiness gates of updates in place and of lifecycle hooks to a pod that is to be created. The status
-// of Opening opens them.
+// WithGates adds the readiness gates of updates in place and of lifecycle hooks to a pod that is to be created. The
+// status of Opening opens them.
 func WithGates(pod *corev1.Pod) *corev1.Pod {
 	inplace.InjectGate(&pod.Spec)
 	lifecycle.InjectGate(&pod.Spec)

@@ -41,8 +41,8 @@ func (d *decision) begin(size int) {
 }
 
 // open returns the free nodes that the batch under way takes, at most so many. A node of the batch that is gone, or has
-// joined again, makes room for no other one. A batch whose checks are excused takes no more nodes, because nothing would
-// look at them.
+// joined again, makes room for no other one. A batch whose checks are excused takes no more nodes, because nothing
+// would look at them.
 func (d *decision) open(most int) []Node {
 	if d.Progress.ChecksExcused {
 		return nil

@@ -9,9 +9,9 @@
 // a person resumes it; then failures up to that moment count no more.
 //
 // With batches, nodes go by their order and then by their names. Pods carry the number of their batch, so a batch is
-// what has its number. Nodes that join later are in a later batch, and a node that goes makes room for no other one. The
-// next batch begins when the pods of this one have ended and the soak after that is over. What checks find before halts
-// the job. A resumed job goes on with the next batch, and so does one whose batch is promoted.
+// what has its number. Nodes that join later are in a later batch, and a node that goes makes room for no other one.
+// The next batch begins when the pods of this one have ended and the soak after that is over. What checks find before
+// halts the job. A resumed job goes on with the next batch, and so does one whose batch is promoted.
 //
 // A job in several clusters follows the order of a hub: that says how many nodes may be touched, when the next batch
 // begins and when the job ends. Checks, failures, halts and the deadline stay those of the cluster.

@@ -91,8 +91,8 @@ func newJob(object client.Object, kind schema.GroupVersionKind, begun *metav1.Ti
 	return out
 }
 
-// latestTick is how much later than its creation the tick of a job can be, by clocks that differ. A later one would keep
-// all ticks up to it from their start.
+// latestTick is how much later than its creation the tick of a job can be, by clocks that differ. A later one would
+// keep all ticks up to it from their start.
 const latestTick = 24 * time.Hour
 
 // tickOf returns the tick that a job was created for: its annotation says so, and else its name.
