@@ -19,6 +19,7 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+	"github.com/flotilla-dev/flotilla/topology/checks"
 	"github.com/flotilla-dev/flotilla/topology/lending"
 	"github.com/flotilla-dev/flotilla/topology/waves"
 )
@@ -71,10 +72,13 @@ func readBroadcastJob(o Object) (Workload, *Rejection) {
 	}
 	template := &job.Spec.Template.PodTemplateSpec
 	w.Needs, w.Requests, w.Paused = NeedsOf(template), PodRequests(template), job.Spec.Paused
-	promoted, _ := strconv.Atoi(job.Annotations[apps.AnnotationPromote]) // another text promotes nothing
+	promoted, err := strconv.ParseInt(job.Annotations[apps.AnnotationPromote], 10, 32)
+	if err != nil {
+		promoted = 0 // another text promotes nothing
+	}
 	w.Job = &Job{
 		Endless:  job.Spec.CompletionPolicy.Type == apps.NeverCompletionPolicyType,
-		Promoted: within(int32(min(promoted, wire.MaxPods)), wire.MaxPods),
+		Promoted: within(int32(promoted), wire.MaxPods),
 	}
 	parallelism, err := scaled(ptr.Deref(job.Spec.Parallelism, intstr.FromInt32(math.MaxInt32)))
 	if err != nil {
@@ -90,6 +94,9 @@ func readBroadcastJob(o Object) (Workload, *Rejection) {
 	size, err := scaled(batches.Size)
 	if err != nil {
 		return w, &Rejection{InvalidAmount, fmt.Sprintf("spec.flotilla.batches.size of %s %v", w.Key.Sentence(), err)}
+	}
+	if why := checks.InvalidInBatches(batches); why != "" {
+		return w, &Rejection{InvalidCheck, fmt.Sprintf("spec.flotilla.batches of %s: %s", w.Key.Sentence(), why)}
 	}
 	w.Job.Batches = &waves.Batches{Soak: batches.Soak, Size: func(n int32) int32 { return max(size(n), 1) }}
 	for i := range batches.Checks {

@@ -72,6 +72,10 @@ func TestBroadcastJobsThatAreRead(t *testing.T) {
 	for name, job := range map[string]*apps.BroadcastJob{
 		`spec.parallelism of BroadcastJob ops/repair "x"`:           broadcastJob(parallelism("x")),
 		`spec.flotilla.batches.size of BroadcastJob ops/repair "x"`: broadcastJob(batchesOf("x")),
+		`spec.flotilla.batches of BroadcastJob ops/repair: check x: 1 + 1 is no true or false`: broadcastJob(batchesOf("1"),
+			func(job *apps.BroadcastJob) {
+				job.Spec.Flotilla.Batches.Checks = []apps.BatchCheck{{Name: "x", Expression: "1 + 1"}}
+			}),
 	} {
 		if _, rejection := readBroadcastJob(job); rejection == nil || !strings.HasPrefix(rejection.Message, name) {
 			t.Errorf("%+v, want %s", rejection, name)

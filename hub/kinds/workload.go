@@ -97,11 +97,12 @@ type Rejection struct {
 
 // Reasons of rejections.
 const (
-	// InvalidSelector, InvalidTemplate, InvalidSubsets, InvalidAmount: the workload contradicts itself.
+	// InvalidSelector, InvalidTemplate, InvalidSubsets, InvalidAmount, InvalidCheck: the workload contradicts itself.
 	InvalidSelector = "InvalidSelector"
 	InvalidTemplate = "InvalidTemplate"
 	InvalidSubsets  = "InvalidSubsets"
 	InvalidAmount   = "InvalidAmount"
+	InvalidCheck    = "InvalidCheck"
 	// InvalidOrdinals: the ordinals that the workload asks for cannot be divided.
 	InvalidOrdinals = "InvalidOrdinals"
 	// UnsupportedTemplate: the workload's template is of a kind that is not divided.

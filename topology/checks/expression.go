@@ -45,29 +45,9 @@ func OfAnswer(expression string, status int, body []byte, remedy string) string 
 // Unmet returns why an expression over variables does not hold, "" where it does. remedy is what to do about one that
 // cannot be used.
 func Unmet(expression string, variables map[string]any, remedy string) string {
-	var declared []cel.EnvOption
-	for _, name := range slices.Sorted(maps.Keys(variables)) {
-		declared = append(declared, cel.Variable(name, cel.DynType))
-	}
-	env, err := cel.NewEnv(declared...)
-	if err != nil {
-		return fmt.Sprintf("make an environment for CEL: %v", err)
-	}
-	ast, issues := env.Compile(expression)
-	if issues.Err() != nil {
-		// The text of issues has lines of its own, with the expression and a mark under it.
-		first := issues.Errors()[0]
-		return fmt.Sprintf(
-			"its expression is not valid: %s (at column %d of %s); %s",
-			first.Message,
-			first.Location.Column()+1,
-			expression,
-			remedy,
-		)
-	}
-	program, err := env.Program(ast, cel.CostLimit(cost))
-	if err != nil {
-		return fmt.Sprintf("its expression is not valid: %v; %s", err, remedy)
+	program, invalid := compile(expression, remedy, slices.Sorted(maps.Keys(variables)))
+	if invalid != "" {
+		return invalid
 	}
 	value, _, err := program.Eval(variables)
 	if err != nil {
@@ -75,9 +55,50 @@ func Unmet(expression string, variables map[string]any, remedy string) string {
 	}
 	switch holds, isBool := value.Value().(bool); {
 	case !isBool:
-		return fmt.Sprintf("%s is no true or false; %s", expression, remedy)
+		return notBool(expression, remedy)
 	case !holds:
 		return expression + " is false"
 	}
 	return ""
+}
+
+// Invalid returns why an expression over variables of these names can hold of nothing, "" where it can. remedy is that
+// of Unmet.
+func Invalid(expression, remedy string, variables ...string) string {
+	_, invalid := compile(expression, remedy, variables)
+	return invalid
+}
+
+func compile(expression, remedy string, variables []string) (program cel.Program, invalid string) {
+	var declared []cel.EnvOption
+	for _, name := range variables {
+		declared = append(declared, cel.Variable(name, cel.DynType))
+	}
+	env, err := cel.NewEnv(declared...)
+	if err != nil {
+		return nil, fmt.Sprintf("make an environment for CEL: %v", err)
+	}
+	ast, issues := env.Compile(expression)
+	if issues.Err() != nil {
+		// The text of issues has lines of its own, with the expression and a mark under it.
+		first := issues.Errors()[0]
+		return nil, fmt.Sprintf(
+			"its expression is not valid: %s (at column %d of %s); %s",
+			first.Message,
+			first.Location.Column()+1,
+			expression,
+			remedy,
+		)
+	}
+	if result := ast.OutputType(); !result.IsExactType(cel.BoolType) && !result.IsExactType(cel.DynType) {
+		return nil, notBool(expression, remedy)
+	}
+	if program, err = env.Program(ast, cel.CostLimit(cost)); err != nil {
+		return nil, fmt.Sprintf("its expression is not valid: %v; %s", err, remedy)
+	}
+	return program, ""
+}
+
+func notBool(expression, remedy string) string {
+	return fmt.Sprintf("%s is no true or false; %s", expression, remedy)
 }

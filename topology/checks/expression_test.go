@@ -35,3 +35,27 @@ func TestOfWorkload(t *testing.T) {
 		}
 	}
 }
+
+func TestInvalidInBatches(t *testing.T) {
+	for _, tc := range []struct{ expression, http, want string }{
+		{"node.status.conditions.exists(c, c.type == 'Ready')", "", ""},
+		{"pods.size() < 3", "", ""},
+		{"node.status.", "", "check x: its expression is not valid: Syntax error"},
+		{"1 + 1", "", "check x: 1 + 1 is no true or false; correct the check"},
+		{"nodes.size() > 1", "", "undeclared reference to 'nodes'"},
+		{"", "json.ready == true && status < 300 && text != ''", ""},
+		{"", "json.a.b(", "check x: its expression is not valid: Syntax error"},
+	} {
+		check := apps.BatchCheck{Name: "x", Expression: tc.expression}
+		if tc.http != "" {
+			check.HTTP = &apps.BatchHTTP{Expression: tc.http}
+		}
+		got := InvalidInBatches(&apps.BroadcastJobBatches{Checks: []apps.BatchCheck{check}})
+		if tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
+			t.Errorf("%q, %q: %q, want %q", tc.expression, tc.http, got, tc.want)
+		}
+	}
+	if got := InvalidInBatches(nil); got != "" {
+		t.Error(got)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/cron"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
+	"github.com/flotilla-dev/flotilla/topology/checks"
 )
 
 const (
@@ -152,7 +153,13 @@ func (f Facts) unusable() *conditions.Cause {
 		return &conditions.Cause{Reason: reasonKindNotServed, Message: "template.imageListPullJobTemplate makes " +
 			"ImageListPullJobs, which this agent does not run yet: no job is started; use jobTemplate or broadcastJobTemplate"}
 	case t.BroadcastJobTemplate != nil:
-		err = t.BroadcastJobTemplate.Spec.Template.Err(path.Child("broadcastJobTemplate", "spec", "template"))
+		job := &t.BroadcastJobTemplate.Spec
+		err = job.Template.Err(path.Child("broadcastJobTemplate", "spec", "template"))
+		if own := job.Flotilla; own != nil && err == nil {
+			if why := checks.InvalidInBatches(own.Batches); why != "" {
+				err = errors.New("template.broadcastJobTemplate.spec.flotilla.batches: " + why)
+			}
+		}
 	case t.JobTemplate != nil:
 		err = t.JobTemplate.Err(path.Child("jobTemplate"))
 	default: // the schema refuses it

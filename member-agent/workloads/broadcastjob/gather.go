@@ -45,6 +45,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 	} else if err != nil || adopted {
 		return false, err
 	}
+	s.facts.Invalid = s.Memory.invalidChecks(s.job)
 	if s.Stalled = s.facts.know(r.Nodes); s.facts.Fitness[pernode.TooSmall] > 0 {
 		s.Sooner(roomEvery)
 	}
@@ -80,7 +81,10 @@ func (f *Facts) divide(set podset.Set) {
 // know finds out what follows from the spec, the pods and the nodes. The cause says what is wrong with the spec.
 func (f *Facts) know(nodes func() []*corev1.Node) (cause *conditions.Cause) {
 	if f.Progress.Ended.IsZero() {
-		if cause = templateMistake(f.Job); cause == nil {
+		if cause = templateMistake(f.Job); cause == nil && f.Invalid != "" {
+			cause = &conditions.Cause{Reason: reasonInvalidCheck, Message: f.Invalid}
+		}
+		if cause == nil {
 			cause = f.fit(nodes())
 		}
 	}

@@ -28,8 +28,8 @@ const (
 	askTimeout = 5 * time.Second
 	// readsAtOnce is how many nodes are read in parallel.
 	readsAtOnce = 16
-	// remedy is what to do about a check that cannot be used.
-	remedy = "correct the check"
+	// reasonInvalidCheck is why a job stands still with a check that cannot hold.
+	reasonInvalidCheck = "InvalidCheck"
 	// refusal says why the agent does not ask local addresses.
 	refusal = "is of the agent's own machine or link, or gives credentials of a cloud, which no job may ask: name a " +
 		"Service or another host"
@@ -152,7 +152,7 @@ func (r *Reconciler) lookAt(ctx context.Context, job *v1beta1.BroadcastJob, name
 			why[check.Name] = err.Error()
 			continue
 		}
-		why[check.Name] = checks.Unmet(check.Expression, variables, remedy)
+		why[check.Name] = checks.Unmet(check.Expression, variables, checks.CorrectCheck)
 	}
 	return why
 }
@@ -190,7 +190,7 @@ func (r *Reconciler) variables(ctx context.Context, job *v1beta1.BroadcastJob, n
 // ask asks an address, and returns why the check does not hold, "" if it does.
 func ask(ctx context.Context, q *v1beta1.BatchHTTP) string {
 	answer, err := endpoint.Ask(ctx, endpoint.Question{URL: q.URL, CABundle: q.CABundle, Timeout: askTimeout,
-		UserAgent: "flotilla-agent", Refusal: refusal, Remedy: remedy})
+		UserAgent: "flotilla-agent", Refusal: refusal, Remedy: checks.CorrectCheck})
 	if err != nil {
 		return err.Error()
 	}
@@ -203,7 +203,7 @@ func judge(q *v1beta1.BatchHTTP, answer endpoint.Answer) string {
 	if expression == "" {
 		expression = "status == 200"
 	}
-	why := checks.OfAnswer(expression, answer.Status, answer.Body, remedy)
+	why := checks.OfAnswer(expression, answer.Status, answer.Body, checks.CorrectCheck)
 	if why == "" {
 		return ""
 	}

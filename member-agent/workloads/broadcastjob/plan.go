@@ -29,6 +29,8 @@ type Facts struct {
 	// Budget is what a hub grants. CheckPodsAtOnce is how many pods of checks may be active.
 	Budget          workload.Budget
 	CheckPodsAtOnce int
+	// Invalid says what is wrong with the expressions of checks, "" for nothing.
+	Invalid string
 	// Stalled: nothing says which nodes fit but those that have a pod.
 	Stalled bool
 	// Restarts are what was found of other pods on the nodes of the batch.

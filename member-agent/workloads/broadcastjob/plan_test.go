@@ -298,6 +298,19 @@ func TestChecksHaltTheJob(t *testing.T) {
 	}
 }
 
+func TestInvalidChecksTouchNoNode(t *testing.T) {
+	w := newWorld(t, "a b", batches(1, withChecks(v1beta1.BatchCheck{Name: "ready", Expression: "node.status."})))
+	got, status := w.step()
+	if c := condition(status, v1beta1.ConditionStalled); got != "" || c.Reason != "InvalidCheck" ||
+		!strings.HasPrefix(c.Message, "check ready: its expression is not valid: Syntax error") {
+		t.Errorf("%q, %+v", got, c)
+	}
+	w.job.Spec.Flotilla.Batches.Checks[0].Expression = "node.status.phase == ''"
+	if got, _ := w.step(); got != "+a" {
+		t.Errorf("corrected: %q", got)
+	}
+}
+
 // TestLongMessagesOfChecksAreText: they are cut between characters, not within one.
 func TestLongMessagesOfChecksAreText(t *testing.T) {
 	for pad := range 3 {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
+	"github.com/flotilla-dev/flotilla/topology/checks"
 )
 
 // Reconciler brings BroadcastJobs to what their specs ask for.
@@ -15,7 +16,20 @@ type Reconciler struct {
 }
 
 // memory is what a job remembers between passes.
-type memory struct{ looks looks }
+type memory struct {
+	looks looks
+	// invalid is what is wrong with the checks of a generation of the job, nil before they were looked at.
+	invalid    *string
+	generation int64
+}
+
+// invalidChecks says what is wrong with the expressions of the job's checks, "" if nothing is.
+func (m *memory) invalidChecks(job *v1beta1.BroadcastJob) string {
+	if m.invalid == nil || m.generation != job.Generation {
+		m.generation, m.invalid = job.Generation, new(checks.InvalidInBatches(batchesOf(job)))
+	}
+	return *m.invalid
+}
 
 type pass = workload.Pass[*v1beta1.BroadcastJob, memory]
 

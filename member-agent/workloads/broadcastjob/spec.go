@@ -123,7 +123,10 @@ func resumed(job *v1beta1.BroadcastJob) (at time.Time, mistake string) {
 
 // promoted returns the batch that the annotation names, 0 for none.
 func promoted(job *v1beta1.BroadcastJob) int {
-	number, _ := strconv.Atoi(job.Annotations[v1beta1.AnnotationPromote]) // another text promotes nothing
+	number, err := strconv.Atoi(job.Annotations[v1beta1.AnnotationPromote])
+	if err != nil {
+		return 0 // another text promotes nothing
+	}
 	return number
 }
 

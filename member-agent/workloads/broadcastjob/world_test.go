@@ -126,6 +126,7 @@ func (w *world) plan() (Plan, v1beta1.BroadcastJobStatus) {
 		}
 	}
 	f.divide(set)
+	f.Invalid = new(memory).invalidChecks(w.job)
 	cause := f.know(func() []*corev1.Node { return w.nodes })
 	s := &scope{pass: &pass{Object: w.job, Stalled: cause}, job: w.job, facts: f, plan: Compute(f)}
 	s.Key.Namespace, s.Key.Name = w.job.Namespace, w.job.Name
