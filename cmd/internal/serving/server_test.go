@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -48,8 +49,31 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	return &world{t: t, core: fake.NewClientset(), extensions: apiextensionsfake.NewClientset(),
+	w := &world{t: t, core: fake.NewClientset(), extensions: apiextensionsfake.NewClientset(),
 		clock: clocktesting.NewFakeClock(begin)}
+	w.core.PrependReactor("update", "secrets", versioned(w.core.Tracker()))
+	return w
+}
+
+// versioned refuses updates of Secrets that another writer has changed since they were read, as an API server does.
+func versioned(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {
+	var mu sync.Mutex
+	version := 0
+	return func(action clienttesting.Action) (bool, runtime.Object, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		update := action.(clienttesting.UpdateAction).GetObject().(*corev1.Secret).DeepCopy()
+		have, err := tracker.Get(action.GetResource(), update.Namespace, update.Name)
+		if err != nil {
+			return true, nil, err
+		}
+		if have.(*corev1.Secret).ResourceVersion != update.ResourceVersion {
+			return true, nil, apierrors.NewConflict(corev1.Resource("secrets"), update.Name, errors.New("it was changed"))
+		}
+		version++
+		update.ResourceVersion = strconv.Itoa(version)
+		return true, update, tracker.Update(action.GetResource(), update, update.Namespace)
+	}
 }
 
 // replica is one server that runs.
