@@ -137,7 +137,10 @@ func TestPodsOfHasTheScheduleOfOneMember(t *testing.T) {
 		ticks string
 		total int32
 		want  bool
-	}{{`{"alone":true}`, 1, true}, {`{"alone":true}`, 0, false}, {`{"at":"2026-03-01T14:30:00Z"}`, 1, false}, {"", 1, false}} {
+	}{
+		{`{"alone":true}`, 1, true}, {`{"alone":true}`, 0, false}, {`{"at":"2026-03-01T14:30:00Z"}`, 1, false},
+		{"", 1, false},
+	} {
 		ordered(tc.ticks)
 		w.Status.Report.InUse[0].Total = tc.total
 		of, sum := Workloads().PodsOf([]work.Work{w})

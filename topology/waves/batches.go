@@ -84,8 +84,8 @@ func (w *walk) begin(number int32) {
 // are left are in places that cannot touch them now.
 func (w *walk) next() bool {
 	last := w.p
-	if w.promises() > w.bound() {
-		return w.wait("is over; members have not confirmed yet that nodes which are gone make room for no others")
+	if w.unconfirmed() > w.bound() {
+		return w.wait("is over; it waits until members confirm smaller grants, because nodes were deleted")
 	}
 	w.begin(last.Number + 1)
 	_, touched := w.nodes()
@@ -110,9 +110,9 @@ func sums(places []Place, shares []int32) map[string]int32 {
 	return out
 }
 
-// promises returns how many nodes may have been touched already, or 0 if that many have a pod. More than that are
-// touched only in members that have not confirmed a smaller grant yet.
-func (w *walk) promises() (reserved int32) {
+// unconfirmed returns how many nodes may have a pod while members have not confirmed a smaller grant, or 0 if all of
+// these nodes are reported to have one.
+func (w *walk) unconfirmed() (reserved int32) {
 	var touched int32
 	for i := range w.Places {
 		p := &w.Places[i]

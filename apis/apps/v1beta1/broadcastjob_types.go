@@ -331,8 +331,8 @@ type BroadcastJobProgress struct {
 	// soakTime is when the last pod of the batch had ended: soak begins then.
 	// +optional
 	SoakTime *metav1.Time `json:"soakTime,omitempty"`
-	// left is how many nodes without a pod the batch leaves for later ones, in a cluster without a hub. A node of the batch
-	// that goes makes room for no other one.
+	// left is how many nodes without a pod the batch leaves for later batches, in a cluster without a hub. If a node of
+	// the batch is deleted, no other node takes its place.
 	// +optional
 	Left int32 `json:"left,omitempty"`
 	// halted says why the job halted. Default: it has not.

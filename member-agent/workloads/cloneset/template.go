@@ -19,7 +19,8 @@ func newInstanceID() string { return rand.String(volumes.InstanceIDLength) }
 // names the revision, and claims what claims it gets.
 func newPod(cs *v1beta1.CloneSet, revision workload.Revision, id string, form history.Form, claims volumes.Provision,
 	now time.Time) *corev1.Pod {
-	pod := workload.WithGates(workload.NewPod(cs, v1beta1.CloneSetKind, podName(cs, id), revision, form, cs.Spec.Lifecycle, now))
+	pod := workload.WithGates(
+		workload.NewPod(cs, v1beta1.CloneSetKind, podName(cs, id), revision, form, cs.Spec.Lifecycle, now))
 	pod.Labels[v1beta1.LabelInstanceID] = id
 	pod.Labels[v1beta1.LabelPodTemplateHash] = revision.Hash
 	claims.Attach(pod, id)

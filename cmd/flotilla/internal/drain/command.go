@@ -64,7 +64,8 @@ With --undo the taint is taken away. What has moved stays where it is.`,
 	}
 	v.hub.AddFlags(command)
 	command.Flags().BoolVar(&v.undo, "undo", false, "take the taint away")
-	command.Flags().BoolVar(&v.wait, "wait", false, "wait until no workload has pods or its schedule in the member, and print the progress")
+	command.Flags().BoolVar(&v.wait, "wait", false,
+		"wait until no workload has pods or its schedule in the member, and print the progress")
 	command.Flags().DurationVar(&v.timeout, "timeout", 0, "how long to wait; 0 for ever")
 	return command
 }
