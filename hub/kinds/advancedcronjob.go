@@ -28,6 +28,7 @@ func advancedCronJobKind() Kind {
 		Render:             renderAdvancedCronJob,
 		Guarded:            []string{"spec.paused"},
 		Reflect:            reflectAdvancedCronJob,
+		Shown:              shownAdvancedCronJob,
 		Observe:            observeAdvancedCronJob,
 		Failures:           []Failure{{Type: failedCreateJob}, {Type: ticksMissed, Past: true}},
 		AnswersWhenStalled: true,
@@ -110,6 +111,12 @@ func renderAdvancedCronJob(o Object, order *Order) (Manifest, error) {
 		return Manifest{}, fmt.Errorf("encode the ticks of member %s: %w", order.Cells[0].Cluster, err)
 	}
 	return Manifest{Spec: spec, Annotations: map[string]string{topology.AnnotationTicks: string(data)}}, nil
+}
+
+// shownAdvancedCronJob counts a member that starts jobs as updated, because schedules have no revisions.
+func shownAdvancedCronJob(use work.SubsetUse) work.SubsetUse {
+	use.Updated = use.Total
+	return use
 }
 
 // reflectAdvancedCronJob reads from the condition Ready whether a member starts jobs.

@@ -36,6 +36,7 @@ func broadcastJobKind() Kind {
 		Guarded: []string{"spec.parallelism", "spec.paused", "spec.completionPolicy", "spec.flotilla.batches.size",
 			"spec.flotilla.batches.soak"},
 		Reflect:            reflectBroadcastJob,
+		Shown:              shownBroadcastJob,
 		Observe:            observeBroadcastJob,
 		Failures:           []Failure{{Type: failedCreateJobPod}, {Type: failedUpdateJobPod}},
 		AnswersWhenStalled: true,
@@ -61,6 +62,14 @@ func broadcastJobExpires(o Object) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	return end.Add(time.Duration(*ttl) * time.Second), true
+}
+
+// shownBroadcastJob returns ended pods as ready ones and active pods as not ready ones. A report counts a node without a
+// pod as available.
+func shownBroadcastJob(use work.SubsetUse) work.SubsetUse {
+	active := max(use.Total-use.Ready, 0)
+	pods := max(use.Updated, active)
+	return work.SubsetUse{Desired: use.Desired, Total: pods, Ready: pods - active, Available: pods - active, Updated: pods}
 }
 
 // readBroadcastJob reads a job. It has no revision: its template is that of all its pods, and is not updated.

@@ -44,6 +44,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -116,6 +117,9 @@ type Kind struct {
 	// Reflect reads the use of a member object from its status, for agents that write no report of their own. nil: the
 	// generation that the status has observed is all that counts.
 	Reflect func(*Reflected) (Usage, error)
+	// Shown returns the use of a cell as `flotilla tree` shows it, as pods: total, ready, available and updated. nil: the
+	// reported numbers count pods already.
+	Shown func(work.SubsetUse) work.SubsetUse
 	// Observe reads what the sum depends on of the user's object.
 	Observe func(Object) Observed
 	// Failures are the published conditions by which a member object tells of what its controller retries.

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
@@ -103,22 +102,6 @@ func podsOf(desired int32, use *work.SubsetUse, current bool) Pods {
 		p.Updated = max(use.Updated, 0) // else it counted pods of the template before
 	}
 	return p
-}
-
-// podsOfJob sorts a report of a BroadcastJob, which counts a node without a pod as available: pods that have ended are
-// ready, active ones are not, and nodes without a pod lack it.
-func podsOfJob(desired int32, use *work.SubsetUse, current bool) Pods {
-	active := max(use.Total-use.Ready, 0)
-	pods := max(use.Updated, active)
-	return podsOf(desired, &work.SubsetUse{Desired: use.Desired, Total: pods, Ready: pods - active,
-		Available: pods - active, Updated: pods}, current)
-}
-
-// schedulesOf sorts a report of an AdvancedCronJob, which has no revisions.
-func schedulesOf(desired int32, use *work.SubsetUse, current bool) Pods {
-	one := *use
-	one.Updated = one.Total
-	return podsOf(desired, &one, current)
 }
 
 // Build makes the tree of the facts, in the order of the workloads. It is pure, and takes time in proportion to the
@@ -249,24 +232,24 @@ func (b *builder) report(p *part, revision int64, w *work.Work) (Pods, string) {
 		c.Status == metav1.ConditionFalse {
 		waiting = cmp.Or(waiting, c.Message)
 	}
-	pods := podsOf
-	switch key, _ := wire.KeyOf(w); key.GroupKind() {
-	case apps.BroadcastJobKind.GroupKind():
-		pods = podsOfJob
-	case apps.AdvancedCronJobKind.GroupKind():
-		pods = schedulesOf
-	}
-	report, _ := kinds.Workloads().ReportOf(w)
+	table := kinds.Workloads()
+	report, _ := table.ReportOf(w)
 	if report == nil || report.HubID != b.hubID {
 		return none, cmp.Or(waiting, "no report yet")
 	}
 	if report.Sequence < p.sequence {
 		waiting = cmp.Or(waiting, "the newest order is not answered yet")
 	}
-	for i := range report.InUse {
-		if report.InUse[i].Subset == p.subset {
-			return pods(p.replicas, &report.InUse[i], report.Sequence >= revision), waiting
+	key, _ := wire.KeyOf(w)
+	shown := table[key.GroupKind()].Shown
+	for _, use := range report.InUse {
+		if use.Subset != p.subset {
+			continue
 		}
+		if shown != nil {
+			use = shown(use)
+		}
+		return podsOf(p.replicas, &use, report.Sequence >= revision), waiting
 	}
 	return none, waiting
 }

@@ -18,6 +18,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -170,11 +171,13 @@ func TestJobs(t *testing.T) {
 	nodes := work.BroadcastJobUse(&apps.BroadcastJobStatus{Desired: 4, NodeCounts: &apps.BroadcastJobNodeCounts{
 		Active: 1, Touched: 3, Proven: 1}})
 	want := Pods{Desired: 4, Ready: 2, NotReady: 1, Missing: 1, Unavailable: 2, Updated: 3}
-	if got := podsOfJob(4, &nodes, true); got != want {
+	nodes = kinds.Workloads()[apps.BroadcastJobKind.GroupKind()].Shown(nodes)
+	if got := podsOf(4, &nodes, true); got != want {
 		t.Errorf("a BroadcastJob: %+v, want %+v", got, want)
 	}
 	schedule := work.AdvancedCronJobUse(&apps.AdvancedCronJobSpec{})
-	if got, want := schedulesOf(1, &schedule, true), (Pods{Desired: 1, Ready: 1, Updated: 1}); got != want {
+	schedule = kinds.Workloads()[apps.AdvancedCronJobKind.GroupKind()].Shown(schedule)
+	if got, want := podsOf(1, &schedule, true), (Pods{Desired: 1, Ready: 1, Updated: 1}); got != want {
 		t.Errorf("an AdvancedCronJob: %+v, want %+v", got, want)
 	}
 }
