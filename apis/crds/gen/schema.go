@@ -131,7 +131,7 @@ func (f finisher) declarePreserved(name string, node schema) {
 			"metadata": described("metadata of the jobs: labels and annotations.",
 				addTypes(object(nil), typesOf[metav1.ObjectMeta]())),
 			"spec": described("spec of the jobs, a batch/v1 JobSpec.", object(map[string]any{
-				"template": described("template of the pods, a core/v1 PodTemplateSpec.", f.pods()),
+				"template": described("template of the pods, a core/v1 PodTemplateSpec.", withRestartPolicy(f.pods())),
 			})),
 		}))
 	case name == "spec":
@@ -201,6 +201,16 @@ func endingPods() schema {
 		refuse("!has(self.restartPolicy) || self.restartPolicy in ['', 'Never', 'OnFailure']", ".restartPolicy",
 			"restartPolicy must be Never or OnFailure, because these pods end: correct it"),
 	)
+}
+
+// withRestartPolicy adds to a pod template the rule that a Job of batch/v1 needs a restartPolicy. A missing one is
+// Always, which only the creation of the first Job would refuse.
+func withRestartPolicy(template schema) schema {
+	spec := below(template)["spec"].(map[string]any)
+	rules := spec["x-kubernetes-validations"].([]any)
+	spec["x-kubernetes-validations"] = append(rules, refuse("has(self.restartPolicy) && self.restartPolicy != ''",
+		".restartPolicy", "restartPolicy is missing, which is Always, and a Job needs Never or OnFailure: give one"))
+	return template
 }
 
 // podTemplate declares of a pod template what rules read, and no more: the types of all of a pod are 100 kB, and cost
