@@ -73,6 +73,9 @@ func lend(
 			cell.Lost, cell.Told = silent[c.Cluster], d.facts.Written[c.Cluster] >= cell.Sequence
 			cells = append(cells, cell)
 		}
+		if d.workload.CountsFailures {
+			global.Unavailable -= failing(cells)
+		}
 		pools = append(pools, pool{subset.Name, global, cells})
 	}
 	holdLateMembers(d, spec, pools)
@@ -91,6 +94,17 @@ func lend(
 	}
 	spread(spec.Cells, granted)
 	return waits
+}
+
+// failing returns how many pods of all cells are unavailable beyond what was granted for that.
+func failing(cells []lending.Cell) int32 {
+	var n int32
+	for i := range cells {
+		if report := cells[i].Report; report != nil {
+			n += max(report.InUse.Unavailable-max(cells[i].Reserved.Unavailable, cells[i].Granted.Unavailable), 0)
+		}
+	}
+	return n
 }
 
 // pool is what is lent of one subset, and to which clusters.
