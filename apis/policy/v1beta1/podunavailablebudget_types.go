@@ -113,6 +113,14 @@ type PodUnavailableBudgetStatus struct {
 	// ready because of the update, or after 10 seconds.
 	// +optional
 	UnavailablePods map[string]metav1.Time `json:"unavailablePods,omitempty"`
+	// waitingPods are pods that were refused since the hub had granted nothing more to this member, with the time of the
+	// last refusal. The hub lends to the members that have any what others do not use. They leave the list when the pod
+	// may go, or after a minute. Flotilla's addition.
+	// +optional
+	WaitingPods map[string]metav1.Time `json:"waitingPods,omitempty"`
+	// observedSequence is the order of the hub that the counters are for. Flotilla's addition.
+	// +optional
+	ObservedSequence int64 `json:"observedSequence,omitempty"`
 	// unavailableAllowed is how many more pods may become unavailable now.
 	// +optional
 	UnavailableAllowed int32 `json:"unavailableAllowed"`

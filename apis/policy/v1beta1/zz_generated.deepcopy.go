@@ -136,6 +136,13 @@ func (in *PodUnavailableBudgetStatus) DeepCopyInto(out *PodUnavailableBudgetStat
 			(*out)[key] = *val.DeepCopy()
 		}
 	}
+	if in.WaitingPods != nil {
+		in, out := &in.WaitingPods, &out.WaitingPods
+		*out = make(map[string]v1.Time, len(*in))
+		for key, val := range *in {
+			(*out)[key] = *val.DeepCopy()
+		}
+	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
 		*out = make([]v1.Condition, len(*in))
