@@ -1,0 +1,74 @@
+package disruption
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
+)
+
+// settled is how old a record is at least before the pod counts by what the cache shows of it: the cache may be older
+// than the record. A pod that is seen to terminate has been decided about.
+const settled = 2 * time.Second
+
+// Observed is what Observe found.
+type Observed struct {
+	Status v1beta1.PodUnavailableBudgetStatus
+	// Expired are pods whose operation was allowed and not carried out in time, sorted.
+	Expired []string
+	// Wake is when to look again though nothing happens; 0 is never.
+	Wake time.Duration
+}
+
+// Observe returns the counters of the budget over its pods, of which there are to be total, and the records that still
+// hold. Conditions stay as they are.
+func Observe(pub *v1beta1.PodUnavailableBudget, members []*corev1.Pod, total int32, now time.Time) Observed {
+	byName := make(map[string]*corev1.Pod, len(members))
+	for _, pod := range members {
+		byName[pod.Name] = pod
+	}
+	out := Observed{Status: *pub.Status.DeepCopy()}
+	status := &out.Status
+	status.ObservedGeneration = pub.Generation
+	status.DisruptedPods = out.keep(status.DisruptedPods, disruptedFor, byName, now)
+	status.UnavailablePods = out.keep(status.UnavailablePods, updatedFor, byName, now)
+	slices.Sort(out.Expired)
+	status.TotalReplicas, status.DesiredAvailable = total, Desired(&pub.Spec, total)
+	status.CurrentAvailable = count(status, members, now)
+	status.UnavailableAllowed = allowed(status, status.CurrentAvailable)
+	return out
+}
+
+// keep returns the records that still hold, nil for none.
+func (o *Observed) keep(
+	records map[string]metav1.Time, lasts time.Duration, pods map[string]*corev1.Pod, now time.Time,
+) map[string]metav1.Time {
+	kept := maps.Clone(records)
+	for name, at := range records {
+		pod, age := pods[name], now.Sub(at.Time)
+		if pod != nil && !podstate.Active(pod) { // it was carried out
+			delete(kept, name)
+			continue
+		}
+		end := lasts
+		if pod == nil || !Available(pod, now) {
+			end = settled
+		}
+		if age < end {
+			o.Wake = podstate.Sooner(o.Wake, end-age)
+			continue
+		}
+		if delete(kept, name); end == lasts {
+			o.Expired = append(o.Expired, name)
+		}
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	return kept
+}
