@@ -14,6 +14,10 @@ const (
 	AnnotationProtectTotalReplicas = "pub.kruise.io/protect-total-replicas"
 )
 
+// AnnotationDisruptWithoutHub on a PodUnavailableBudget of a member, with a value that means true, allows what the hub
+// granted last also while the hub is not heard. Flotilla's addition.
+const AnnotationDisruptWithoutHub = "topology.flotilla.dev/disrupt-without-hub"
+
 // Annotations of pods, as published.
 const (
 	// AnnotationRelatedPub is on a pod: the name of the PodUnavailableBudget that protects it.

@@ -30,6 +30,8 @@ const (
 	WhyNotObserved Why = "NotObserved"
 	// WhyTooManyRecords: the budget has as many records as it can have.
 	WhyTooManyRecords Why = "TooManyRecords"
+	// WhyHubSilent: what the hub granted may be lent to another cluster.
+	WhyHubSilent Why = "HubSilent"
 	// WhyConflict: the budget changed with every attempt to record the pod.
 	WhyConflict Why = "Conflict"
 )
@@ -40,8 +42,9 @@ type Refusal struct {
 	Budget, Pod string
 	Operation   v1beta1.PubOperation
 	Why         Why
-	// Counters are those of the budget.
+	// Counters are those of the budget. Hub: a hub grants what they allow.
 	Counters v1beta1.PodUnavailableBudgetStatus
+	Hub      bool
 }
 
 // Error says which budget refuses, how much it allows, and what to do.
@@ -52,10 +55,19 @@ func (r *Refusal) Error() string {
 		return text + "its latest change is not counted yet; try again in a moment"
 	case WhyTooManyRecords:
 		return text + fmt.Sprintf("%d operations are under way; try again in a moment", mostRecords)
+	case WhyHubSilent:
+		return text + "this agent has not heard its hub for 40 s, so other clusters may use what the hub granted; try " +
+			"again in a moment, and look at the agent's way to the hub. Annotation " + v1beta1.AnnotationDisruptWithoutHub +
+			"=true on the budget allows what was granted last"
 	case WhyConflict:
 		return text + "many requests change it at a time; try again in a moment"
 	}
 	c := r.Counters
+	if r.Hub {
+		return text + fmt.Sprintf("the hub lets %d of the %d pods of this cluster be unavailable now (%d are available); it "+
+			"lets more as pods of other clusters become ready: try again in a moment, or change the budget on the hub",
+			c.TotalReplicas-c.DesiredAvailable, c.TotalReplicas, c.CurrentAvailable)
+	}
 	return text + fmt.Sprintf("%d more pods may be unavailable now (%d of %d are available, %d must stay available); "+
 		"wait until more pods are ready, or change the budget", c.UnavailableAllowed, c.CurrentAvailable, c.TotalReplicas,
 		c.DesiredAvailable)
@@ -63,16 +75,16 @@ func (r *Refusal) Error() string {
 
 // Decide decides about an operation on pods of the budget, in their order. members are all its pods as the caller sees
 // them. It returns the status to write before the operation, nil if there is nothing to write, and one refusal for each
-// pod that must stay.
+// pod that must stay. With a hub, pods that are refused because no more is granted are written too.
 func Decide(
-	pub *v1beta1.PodUnavailableBudget, members, pods []*corev1.Pod, operation v1beta1.PubOperation, now time.Time,
+	pub *v1beta1.PodUnavailableBudget, grant Grant, members, pods []*corev1.Pod, operation v1beta1.PubOperation,
+	now time.Time,
 ) (*v1beta1.PodUnavailableBudgetStatus, map[string]*Refusal) {
 	refusals := map[string]*Refusal{}
 	if !Protects(pub, operation) {
 		return nil, refusals
 	}
 	status := pub.Status.DeepCopy()
-	observed := status.ObservedGeneration == pub.Generation
 	status.UnavailableAllowed = min(status.UnavailableAllowed, allowed(status, count(status, members, now)))
 	changed := false
 	for _, pod := range pods {
@@ -81,9 +93,13 @@ func Decide(
 		}
 		why := Why("")
 		switch {
-		case !observed:
+		case grant.silent(pub):
+			why = WhyHubSilent
+		case recorded(status, pod.Name, now):
+			continue
+		case !grant.observed(pub):
 			why = WhyNotObserved
-		case status.DesiredAvailable <= 0 || recorded(status, pod.Name, now):
+		case grant.unlimited(status):
 			continue
 		case len(status.DisruptedPods)+len(status.UnavailablePods) >= mostRecords:
 			why = WhyTooManyRecords
@@ -91,9 +107,14 @@ func Decide(
 			why = WhyExhausted
 		}
 		if why != "" {
-			refusals[pod.Name] = &Refusal{Budget: pub.Name, Pod: pod.Name, Operation: operation, Why: why, Counters: *status}
+			refusals[pod.Name] = &Refusal{Budget: pub.Name, Pod: pod.Name, Operation: operation, Why: why, Counters: *status,
+				Hub: grant.Hub}
+			if why == WhyExhausted && grant.Hub {
+				changed = waits(status, pod.Name, now) || changed
+			}
 			continue
 		}
+		delete(status.WaitingPods, pod.Name)
 		record(status, pod.Name, operation, now)
 		status.UnavailableAllowed--
 		status.CurrentAvailable = max(0, status.CurrentAvailable-1)

@@ -40,7 +40,7 @@ func budget(limit intstr.IntOrString, members []*corev1.Pod) *v1beta1.PodUnavail
 	pub := &v1beta1.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: 1}}
 	pub.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	pub.Spec.MaxUnavailable = &limit
-	pub.Status = disruption.Observe(pub, members, int32(len(members)), start).Status
+	pub.Status = disruption.Observe(pub, disruption.Grant{}, members, int32(len(members)), start).Status
 	return pub
 }
 
@@ -138,7 +138,7 @@ func TestDecide(t *testing.T) {
 				row.edit(pub, members)
 			}
 			before := len(pub.Status.DisruptedPods)
-			status, refusals := disruption.Decide(pub, members, members[:row.ask], row.operation, start)
+			status, refusals := disruption.Decide(pub, disruption.Grant{}, members, members[:row.ask], row.operation, start)
 			recorded := 0
 			if status != nil {
 				recorded = len(status.DisruptedPods) - before
@@ -166,7 +166,7 @@ func TestObserve(t *testing.T) {
 		"web-1": at(20 * time.Second),
 	}
 	pub.Status.UnavailablePods = map[string]metav1.Time{"updated": at(3 * time.Second), "web-2": at(9 * time.Second)}
-	got := disruption.Observe(pub, members, 6, start)
+	got := disruption.Observe(pub, disruption.Grant{}, members, 6, start)
 	if d := got.Status.DisruptedPods; len(d) != 2 || d["web-0"] != at(5*time.Second) || d["gone-now"] != at(0) {
 		t.Errorf("disrupted %v", d)
 	}
@@ -182,7 +182,7 @@ func TestObserve(t *testing.T) {
 	}
 	// More pods than there are to be do not raise what is allowed.
 	pub = budget(intstr.FromInt32(1), pods(9))
-	if s := disruption.Observe(pub, pods(9), 4, start).Status; s.UnavailableAllowed != 1 {
+	if s := disruption.Observe(pub, disruption.Grant{}, pods(9), 4, start).Status; s.UnavailableAllowed != 1 {
 		t.Errorf("allowed %d with surge", s.UnavailableAllowed)
 	}
 }
@@ -236,14 +236,14 @@ func (w *world) step() {
 	case 0:
 		w.see(r)
 	case 1: // the leader counts
-		w.pub.Status = disruption.Observe(w.pub, w.replicas[0].cache, int32(len(w.pods)), w.now).Status
+		w.pub.Status = disruption.Observe(w.pub, disruption.Grant{}, w.replicas[0].cache, int32(len(w.pods)), w.now).Status
 	case 2: // a request; some answers and some operations are lost
 		p := r.cache[w.Intn(len(r.cache))]
 		read, version := w.pub.DeepCopy(), w.version
 		if w.Intn(8) == 0 {
 			version-- // the budget has changed since it was read
 		}
-		status, refusals := disruption.Decide(read, r.cache, []*corev1.Pod{p}, v1beta1.PubDeleteOperation, w.now)
+		status, refusals := disruption.Decide(read, disruption.Grant{}, r.cache, []*corev1.Pod{p}, v1beta1.PubDeleteOperation, w.now)
 		if refusals[p.Name] != nil || status != nil && version != w.version {
 			return
 		}

@@ -27,7 +27,9 @@ type Observed struct {
 
 // Observe returns the counters of the budget over its pods, of which there are to be total, and the records that still
 // hold. Conditions stay as they are.
-func Observe(pub *v1beta1.PodUnavailableBudget, members []*corev1.Pod, total int32, now time.Time) Observed {
+func Observe(
+	pub *v1beta1.PodUnavailableBudget, grant Grant, members []*corev1.Pod, total int32, now time.Time,
+) Observed {
 	byName := make(map[string]*corev1.Pod, len(members))
 	for _, pod := range members {
 		byName[pod.Name] = pod
@@ -38,7 +40,12 @@ func Observe(pub *v1beta1.PodUnavailableBudget, members []*corev1.Pod, total int
 	status.DisruptedPods = out.keep(status.DisruptedPods, disruptedFor, byName, now)
 	status.UnavailablePods = out.keep(status.UnavailablePods, updatedFor, byName, now)
 	slices.Sort(out.Expired)
-	status.TotalReplicas, status.DesiredAvailable = total, Desired(&pub.Spec, total)
+	status.WaitingPods, status.ObservedSequence = nil, 0
+	if grant.Hub {
+		status.WaitingPods, status.ObservedSequence = pub.Status.WaitingPods, grant.Sequence
+		status.WaitingPods = out.keepWaiting(byName, now)
+	}
+	status.TotalReplicas, status.DesiredAvailable = total, grant.desired(&pub.Spec, total)
 	status.CurrentAvailable = count(status, members, now)
 	status.UnavailableAllowed = allowed(status, status.CurrentAvailable)
 	return out
