@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
@@ -318,7 +319,7 @@ func never() []Kind {
 	for _, kind := range []string{"ContainerRecreateRequest", "EphemeralJob", "NodeImage", "NodePodProbe"} {
 		rows = append(rows, Kind{GVK: schema.FromAPIVersionAndKind(version, kind), Mode: Never})
 	}
-	return rows
+	return append(rows, Kind{GVK: policy.PodUnavailableBudgetKind, Mode: Never})
 }
 
 // NeverPlaced returns why a hub never places a kind and what to do, and false for any other kind.
@@ -331,6 +332,8 @@ func NeverPlaced(kind schema.GroupKind) (string, bool) {
 	case "NodeImage", "NodePodProbe":
 		return fmt.Sprintf("%[1]s, which names a node of one cluster: apply the %[1]s in the member that has it", kind.Kind),
 			true
+	case policy.PodUnavailableBudgetKind.Kind:
+		return fmt.Sprintf("%[1]s, which limits the pods of one cluster: apply the %[1]s in each member", kind.Kind), true
 	default:
 		return fmt.Sprintf("%[1]s, which names pods of one cluster: apply the %[1]s in the member that runs them", kind.Kind),
 			true

@@ -41,6 +41,11 @@ func TestPolicyNamesKindThatIsNeverPlaced(t *testing.T) {
 			}
 		}
 	}
+	budget := selecting("policy.kruise.io/v1beta1", "PodUnavailableBudget")
+	const want = "PodUnavailableBudget, which limits the pods of one cluster: apply the PodUnavailableBudget in each member"
+	if got := neverPlaced(budget, "shop", table); len(got) != 1 || got[0] != want {
+		t.Errorf("a budget: %q", got)
+	}
 	other := selecting("example.com/v1", "NodeImage")
 	never, unknown := neverPlaced(other, "shop", table), unknownKinds(other, table)
 	if len(never) > 0 || len(unknown) != 1 {

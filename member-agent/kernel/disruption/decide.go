@@ -68,15 +68,12 @@ func Decide(
 	pub *v1beta1.PodUnavailableBudget, members, pods []*corev1.Pod, operation v1beta1.PubOperation, now time.Time,
 ) (*v1beta1.PodUnavailableBudgetStatus, map[string]*Refusal) {
 	refusals := map[string]*Refusal{}
-	if !Protects(pub, operation) {
-		return nil, refusals
-	}
 	status := pub.Status.DeepCopy()
 	observed := status.ObservedGeneration == pub.Generation
 	status.UnavailableAllowed = min(status.UnavailableAllowed, allowed(status, count(status, members, now)))
 	changed := false
 	for _, pod := range pods {
-		if !Available(pod, now) || Ignored(&pub.Spec, pod) {
+		if !Limited(pub, pod, operation, now) {
 			continue
 		}
 		why := Why("")
@@ -103,6 +100,14 @@ func Decide(
 		return nil, refusals
 	}
 	return status, refusals
+}
+
+// Limited reports whether the budget, which protects the pod, limits the operation on it. Pods that are unavailable may
+// always go.
+func Limited(
+	pub *v1beta1.PodUnavailableBudget, pod *corev1.Pod, operation v1beta1.PubOperation, now time.Time,
+) bool {
+	return Protects(pub, operation) && Available(pod, now) && !Ignored(&pub.Spec, pod)
 }
 
 // record notes that the operation may be carried out.
