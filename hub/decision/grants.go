@@ -70,11 +70,11 @@ func lend(
 			if subset.Removed {
 				global.Updated += min(cell.Granted.Updated, c.Replicas) // what is updated stays so
 			}
+			if d.workload.CountsFailures && cell.Report != nil {
+				cell.Floor = cell.Report.InUse.Unavailable
+			}
 			cell.Lost, cell.Told = silent[c.Cluster], d.facts.Written[c.Cluster] >= cell.Sequence
 			cells = append(cells, cell)
-		}
-		if d.workload.CountsFailures {
-			global.Unavailable -= failing(cells)
 		}
 		pools = append(pools, pool{subset.Name, global, cells})
 	}
@@ -94,17 +94,6 @@ func lend(
 	}
 	spread(spec.Cells, granted)
 	return waits
-}
-
-// failing returns how many pods of all cells are unavailable beyond what was granted for that.
-func failing(cells []lending.Cell) int32 {
-	var n int32
-	for i := range cells {
-		if report := cells[i].Report; report != nil {
-			n += max(report.InUse.Unavailable-max(cells[i].Reserved.Unavailable, cells[i].Granted.Unavailable), 0)
-		}
-	}
-	return n
 }
 
 // pool is what is lent of one subset, and to which clusters.

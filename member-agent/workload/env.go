@@ -37,6 +37,8 @@ type Env struct {
 	Claims *volumes.Source
 	// Gate says what a hub decides; nil is an agent without a hub.
 	Gate Gate
+	// Disruptions decides which pods may become unavailable; nil allows all.
+	Disruptions Disruptions
 }
 
 // Gate answers what a hub decides about objects of this cluster.

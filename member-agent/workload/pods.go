@@ -35,6 +35,8 @@ type Work struct {
 	Actions
 	Claims  volumes.Plan
 	InPlace inplace.Options
+	// Fungible: new pods replace those to delete in the same pass, so that one fewer is created for each that stays.
+	Fungible bool
 }
 
 // Done counts what a pass has done.
@@ -50,6 +52,7 @@ type Pace func(n, start int) write.Steps
 // then create, unless a removal has failed, so that there are never more pods than planned. Errors are kept for the
 // report.
 func (c *Controller[T, M]) Act(ctx context.Context, p *Pass[T, M], w Work, create func(Pace) int) (done Done) {
+	w, stay := c.permitted(ctx, p, w)
 	begun, owner := c.Clock.Now(), p.Object.GetUID()
 	late := func() bool { return c.Clock.Since(begun) >= longestPass }
 	width := p.Width(begun)
@@ -102,7 +105,12 @@ func (c *Controller[T, M]) Act(ctx context.Context, p *Pass[T, M], w Work, creat
 	p.Fail(c.kind.UpdateFailure, errors.Join(updateErr, openErr, prepareErr))
 	p.Fail(c.kind.ScaleFailure, errors.Join(deleteErr, releaseErr))
 	if transferred && done.Deleted == len(w.Delete) && replaced.Load() == 0 {
-		done.Created = create(pace)
+		done.Created = create(func(n, start int) write.Steps {
+			if w.Fungible {
+				n = max(0, n-stay)
+			}
+			return pace(n, start)
+		})
 	}
 	p.Reached(max(done.Created, done.Deleted, done.Updated), c.Clock.Now())
 	return done

@@ -81,14 +81,11 @@ func Decide(
 	now time.Time,
 ) (*v1beta1.PodUnavailableBudgetStatus, map[string]*Refusal) {
 	refusals := map[string]*Refusal{}
-	if !Protects(pub, operation) {
-		return nil, refusals
-	}
 	status := pub.Status.DeepCopy()
 	status.UnavailableAllowed = min(status.UnavailableAllowed, allowed(status, count(status, members, now)))
 	changed := false
 	for _, pod := range pods {
-		if !Available(pod, now) || Ignored(&pub.Spec, pod) {
+		if !Limited(pub, pod, operation, now) {
 			continue
 		}
 		why := Why("")
@@ -124,6 +121,14 @@ func Decide(
 		return nil, refusals
 	}
 	return status, refusals
+}
+
+// Limited reports whether the budget, which protects the pod, limits the operation on it. Pods that are unavailable may
+// always go.
+func Limited(
+	pub *v1beta1.PodUnavailableBudget, pod *corev1.Pod, operation v1beta1.PubOperation, now time.Time,
+) bool {
+	return Protects(pub, operation) && Available(pod, now) && !Ignored(&pub.Spec, pod)
 }
 
 // record notes that the operation may be carried out.
