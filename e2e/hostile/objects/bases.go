@@ -13,20 +13,20 @@ func bases() map[string]map[string]any {
 	}
 	older := map[string]any{"type": "InPlaceIfPossible", "maxUnavailable": int64(2), "partition": "50%"}
 	return map[string]map[string]any{
-		"AdvancedCronJob " + apps + "v1beta1":       object("clean", cronJob()),
-		"AdvancedCronJob " + apps + "v1alpha1":      object("clean", cronJob()),
-		"BroadcastJob " + apps + "v1beta1":          object("repair", broadcastJob()),
-		"BroadcastJob " + apps + "v1alpha1":         object("repair", broadcastJob()),
-		"CloneSet " + apps + "v1beta1":              object("api", cloneSet(rolling)),
-		"CloneSet " + apps + "v1alpha1":             object("api", cloneSet(older)),
-		"DaemonSet " + apps + "v1beta1":             object("log", daemonSet(true)),
-		"DaemonSet " + apps + "v1alpha1":            object("log", daemonSet(false)),
-		"ResourceDistribution " + apps + "v1beta1":  without(object("pull", distribution("namespaceSelector"))),
-		"ResourceDistribution " + apps + "v1alpha1": without(object("pull", distribution("namespaceLabelSelector"))),
+		"AdvancedCronJob " + apps + "v1beta1":         object("clean", cronJob()),
+		"AdvancedCronJob " + apps + "v1alpha1":        object("clean", cronJob()),
+		"BroadcastJob " + apps + "v1beta1":            object("repair", broadcastJob()),
+		"BroadcastJob " + apps + "v1alpha1":           object("repair", broadcastJob()),
+		"CloneSet " + apps + "v1beta1":                object("api", cloneSet(rolling)),
+		"CloneSet " + apps + "v1alpha1":               object("api", cloneSet(older)),
+		"DaemonSet " + apps + "v1beta1":               object("log", daemonSet(true)),
+		"DaemonSet " + apps + "v1alpha1":              object("log", daemonSet(false)),
+		"ResourceDistribution " + apps + "v1beta1":    without(object("pull", distribution("namespaceSelector"))),
+		"ResourceDistribution " + apps + "v1alpha1":   without(object("pull", distribution("namespaceLabelSelector"))),
 		"PodUnavailableBudget " + policy + "v1beta1":  object("web", budget(true)),
 		"PodUnavailableBudget " + policy + "v1alpha1": object("web", budget(false)),
-		"StatefulSet " + apps + "v1beta1":           object("db", statefulSet(true)),
-		"StatefulSet " + apps + "v1alpha1":          object("db", statefulSet(false)),
+		"StatefulSet " + apps + "v1beta1":             object("db", statefulSet(true)),
+		"StatefulSet " + apps + "v1alpha1":            object("db", statefulSet(false)),
 		"UnitedDeployment " + apps + "v1beta1": object("web", united(map[string]any{"cloneSetTemplate": map[string]any{
 			"metadata": map[string]any{
 				"labels": label(),

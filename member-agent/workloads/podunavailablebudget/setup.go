@@ -37,6 +37,7 @@ func Add(ctx context.Context, env *workload.Env) error {
 	inNamespace := handler.EnqueueRequestsFromMapFunc(r.inNamespace)
 	asked := builder.WithPredicates(predicate.GenerationChangedPredicate{})
 	b.Watches(&corev1.Pod{}, inNamespace, builder.WithPredicates(counts(env.Clock.Now))).
+		Watches(&v1beta1.PodUnavailableBudget{}, inNamespace, asked). // they may overlap
 		Watches(&apps.CloneSet{}, inNamespace, asked).
 		Watches(&apps.StatefulSet{}, inNamespace, asked).
 		Watches(&apps.UnitedDeployment{}, inNamespace, asked).
