@@ -67,6 +67,14 @@ func (p *Pass[T, M]) Fail(condition string, err error) {
 	p.failed[condition] = err
 }
 
+// wait keeps under a condition what the pass waits for. It is no failure: the pass is not retried sooner.
+func (p *Pass[T, M]) wait(condition string, err error) {
+	if p.waits == nil {
+		p.waits = map[string]error{}
+	}
+	p.waits[condition] = errors.Join(p.waits[condition], err)
+}
+
 // Halt makes this a pass that only reports an error.
 func (p *Pass[T, M]) Halt(condition string, err error) {
 	p.Halted = true

@@ -3,5 +3,6 @@
 //
 //	setup.go      what the controller watches
 //	reconcile.go  a pass: gather the pods → count → name the budget on its pods → status
+//	mark.go       the annotations of pods that name their budget
 //	status.go     the status, which is written only as it was read, since decisions are written there too
 package podunavailablebudget
