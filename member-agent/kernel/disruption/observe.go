@@ -1,6 +1,7 @@
 package disruption
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"time"
@@ -8,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
@@ -51,6 +53,21 @@ func Observe(
 	return out
 }
 
+// updatedSince reports whether the pod was updated in place, or became ready, after at. Both times have whole seconds;
+// an update begins after its record.
+func updatedSince(pod *corev1.Pod, at time.Time) bool {
+	at = at.Truncate(time.Second)
+	var update struct {
+		UpdateTimestamp metav1.Time `json:"updateTimestamp"`
+	}
+	text := pod.Annotations[apps.AnnotationInPlaceUpdateState]
+	if json.Unmarshal([]byte(text), &update) == nil && !update.UpdateTimestamp.Time.Before(at) {
+		return true
+	}
+	ready := podstate.Condition(pod, corev1.PodReady)
+	return ready != nil && ready.LastTransitionTime.After(at)
+}
+
 // keep returns the records that still hold, nil for none.
 func (o *Observed) keep(
 	records map[string]metav1.Time, lasts time.Duration, pods map[string]*corev1.Pod, now time.Time,
@@ -63,7 +80,7 @@ func (o *Observed) keep(
 			continue
 		}
 		end := lasts
-		if pod == nil || !Available(pod, now) {
+		if pod == nil || !Available(pod, now) || lasts == updatedFor && updatedSince(pod, at.Time) {
 			end = settled
 		}
 		if age < end {

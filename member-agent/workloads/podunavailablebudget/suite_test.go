@@ -117,7 +117,8 @@ func TestOnAServer(t *testing.T) {
 	}{
 		{"allows no more than its number under 200 evictions at a time", parallelEvictions},
 		{"refuses deletions and says why", deletions},
-		{"lets a CloneSet roll out within its number", rollout},
+		{"lets a CloneSet recreate pods within its number", rollout(apps.ReCreatePodUpdatePolicy)},
+		{"lets a CloneSet update pods in place within its number", rollout(apps.InPlaceIfPossiblePodUpdatePolicy)},
 		{"names both of two budgets that overlap", overlap},
 		{"removes the webhook with the last budget", configuration},
 	} {
@@ -299,7 +300,11 @@ func deletions(w *world) {
 	w.must(w.Delete(w.Context(), &pod))
 }
 
-func rollout(w *world) {
+func rollout(policy apps.PodUpdatePolicyType) func(*world) {
+	return func(w *world) { rollOut(w, policy) }
+}
+
+func rollOut(w *world, policy apps.PodUpdatePolicyType) {
 	const replicas = 4
 	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "web"}}
 	cs.Spec.Replicas = new(int32(replicas))
@@ -307,7 +312,7 @@ func rollout(w *world) {
 	cs.Spec.Template.Labels = labels()
 	cs.Spec.Template.Spec.Containers = []corev1.Container{{Name: "web", Image: "web:1"}}
 	cs.Spec.UpdateStrategy = apps.CloneSetUpdateStrategy{RollingUpdate: &apps.RollingUpdateCloneSetStrategy{
-		MaxUnavailable: new(intstr.FromString("100%")), PodUpdatePolicy: apps.ReCreatePodUpdatePolicy,
+		MaxUnavailable: new(intstr.FromString("100%")), PodUpdatePolicy: policy,
 	}}
 	w.must(w.Create(w.Context(), cs))
 	w.eventually("the pods are ready", func() string { return differs(w.ready(), replicas) })
@@ -321,10 +326,11 @@ func rollout(w *world) {
 	patch := client.RawPatch("application/json-patch+json",
 		[]byte(`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"web:2"}]`))
 	w.must(w.Patch(w.Context(), cs, patch))
+	before := w.asked.Load()
 	w.eventually("a condition names the budget", func() string {
 		w.must(w.Get(w.Context(), client.ObjectKeyFromObject(cs), cs))
 		for _, c := range cs.Status.Conditions {
-			if strings.Contains(c.Message, "PodUnavailableBudget web refuses DELETE") {
+			if strings.Contains(c.Message, "PodUnavailableBudget web refuses ") {
 				return ""
 			}
 		}
@@ -338,6 +344,7 @@ func rollout(w *world) {
 		w.must(w.Get(w.Context(), client.ObjectKeyFromObject(cs), cs))
 		return differs(int(cs.Status.UpdatedAvailableReplicas), replicas)
 	})
+	w.Logf("the guard was asked %d times", w.asked.Load()-before)
 	if least < replicas-1 {
 		w.Errorf("%d pods were ready, at least %d must be", least, replicas-1)
 	}
