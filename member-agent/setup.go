@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/admission"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
@@ -43,6 +44,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/broadcastjob"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/daemonset"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/podunavailablebudget"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/podunavailablebudget/budgets"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/resourcedistribution"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/statefulset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/uniteddeployment"
@@ -101,7 +104,9 @@ type Options struct {
 
 // AddToScheme registers every type that the agent's manager works with in the member.
 func AddToScheme(scheme *runtime.Scheme) error {
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apps.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apps.AddToScheme, policy.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			return fmt.Errorf("register types: %w", err)
 		}
@@ -118,6 +123,10 @@ func CacheOptions() cache.Options {
 		&batchv1.Job{}:       {Transform: mutator.Slim},
 		&corev1.Node{}:       {Transform: workload.SlimNode},
 		&admissionregistrationv1.MutatingWebhookConfiguration{}: {
+			Field:     fields.OneTermEqualSelector(metav1.ObjectNameField, admission.ConfigurationName),
+			Transform: cache.TransformStripManagedFields(),
+		},
+		&admissionregistrationv1.ValidatingWebhookConfiguration{}: {
 			Field:     fields.OneTermEqualSelector(metav1.ObjectNameField, admission.ConfigurationName),
 			Transform: cache.TransformStripManagedFields(),
 		},
@@ -179,6 +188,8 @@ func Kinds() []Kind {
 		{GVK: apps.BroadcastJobKind, Add: broadcastjob.Add, Reporting: broadcastjob.Reporting},
 		{GVK: apps.CloneSetKind, Add: cloneset.Add, Reporting: cloneset.Reporting},
 		{GVK: apps.DaemonSetKind, Add: daemonset.Add, Reporting: daemonset.Reporting},
+		{GVK: policy.PodUnavailableBudgetKind, Add: podunavailablebudget.Add,
+			Reporting: podunavailablebudget.Reporting},
 		{GVK: apps.ResourceDistributionKind, Add: resourcedistribution.Add,
 			Reporting: resourcedistribution.Reporting},
 		{GVK: apps.StatefulSetKind, Add: statefulset.Add, Reporting: statefulset.Reporting},
@@ -202,21 +213,28 @@ func Reporting(kinds []Kind) report.Kinds {
 // setupWorkloads adds stage 5: one controller per kind, and the admission of pods whose workloads are not ours.
 func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options, g *gate) error {
 	g.client, g.kinds = mgr.GetClient(), options.Kinds
+	keeper, err := budgets.New(mgr, budgets.Options{Clock: options.MemberClock, Federated: g.federated, Gate: g})
+	if err != nil {
+		return err
+	}
 	env := &workload.Env{
 		Manager: mgr, Clock: options.MemberClock, Workers: options.Workers, ClusterName: options.ClusterName,
 		ShortHash: options.CloneSetShortHash, Distributes: options.Distributes, Gate: g,
+		Disruptions: keeper,
 	}
 	for _, kind := range g.kinds {
 		if err := kind.Add(ctx, env); err != nil {
 			return err
 		}
 	}
-	return setupAdmission(ctx, mgr, options, g.federated)
+	return setupAdmission(ctx, mgr, options, g.federated, keeper)
 }
 
-// setupAdmission adds the admission of pods. This is the one list of those that change new pods, in this order.
+// setupAdmission adds the admission of pods. This is the one list of those that change new pods, in this order, and of
+// those that decide about existing ones.
 func setupAdmission(
-	ctx context.Context, mgr ctrl.Manager, options Options, hubs func(ctx context.Context, namespace string) (bool, error),
+	ctx context.Context, mgr ctrl.Manager, options Options,
+	hubs func(ctx context.Context, namespace string) (bool, error), keeper *budgets.Keeper,
 ) error {
 	var mutators []admission.Mutator
 	if options.Webhooks != nil {
@@ -227,7 +245,8 @@ func setupAdmission(
 		mutators = append(mutators, spreads)
 	}
 	return admission.Setup(mgr, admission.Options{
-		Server: options.Webhooks, Mutators: mutators, Clock: options.MemberClock,
+		Server: options.Webhooks, Mutators: mutators, Guards: []admission.Guard{keeper.Guard()},
+		Clock: options.MemberClock,
 	})
 }
 

@@ -59,6 +59,7 @@ func TestNamesAndColumns(t *testing.T) {
 		"BroadcastJob":         {"Namespaced", "bcj", false, []string{"Desired", "Active", "Succeeded", "Failed", "AGE"}},
 		"AdvancedCronJob":      {"Namespaced", "acj", false, []string{"Schedule", "Type", "LastScheduleTime", "AGE"}},
 		"ResourceDistribution": {"Cluster", "distributor", false, []string{"TOTAL", "SUCCEED", "FAILED"}},
+		"PodUnavailableBudget": {"Namespaced", "pub", false, []string{"Allowed", "Current", "Desired", "Total"}},
 		"UnitedDeployment":     {"Namespaced", "ud", true, []string{"DESIRED", "CURRENT", "UPDATED", "READY", "AGE"}},
 		"WorkloadSpread": {"Namespaced", "ws", false,
 			[]string{"WorkloadName", "WorkloadKind", "Adaptive", "Age", "[Strategy]"}},

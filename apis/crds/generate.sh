@@ -14,5 +14,5 @@ controller_gen=$(realpath "$controller_gen")
 raw=$(mktemp -d)
 trap 'rm -rf "$raw"' EXIT
 cd "$apis"
-"$controller_gen" object crd:crdVersions=v1 paths=./apps/... paths=./topology/... paths=./work/... output:crd:dir="$raw"
+"$controller_gen" object crd:crdVersions=v1 paths=./apps/... paths=./policy/... paths=./topology/... paths=./work/... output:crd:dir="$raw"
 go run ./crds/gen "$raw" "$crds"

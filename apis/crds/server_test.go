@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -23,7 +24,7 @@ type server struct {
 	client.Client
 	kubeconfig string
 	kubectl    string
-	// version is the one of apps.kruise.io that the rows of check are sent in: "" for the one that they are written in.
+	// version is the one that the rows of check are sent in: "" for the one that they are written in.
 	version string
 }
 
@@ -56,6 +57,8 @@ func TestOnAPIServer(t *testing.T) {
 		{"AdvancedCronJob", testAdvancedCronJobRules},
 		{"AdvancedCronJobOfV1beta1", testAdvancedCronJobRulesOfV1beta1},
 		{"ResourceDistribution", testResourceDistributionRules},
+		{"PodUnavailableBudget", testPodUnavailableBudgetRules},
+		{"PodUnavailableBudgetOfV1beta1", testPodUnavailableBudgetRulesOfV1beta1},
 		{"UnitedDeployment", testUnitedDeploymentRules},
 		{"WorkloadSpread", testWorkloadSpreadRules},
 		{"Topology", testTopologyRules},
@@ -77,7 +80,7 @@ func TestOnAPIServer(t *testing.T) {
 	}
 	converter.announce(t, s)
 	old := *s
-	old.version = v1alpha1.GroupVersion.String()
+	old.version = v1alpha1.GroupVersion.Version
 	t.Run("v1alpha1", func(t *testing.T) { testV1alpha1(t, &old) })
 }
 
@@ -222,7 +225,8 @@ func (s *server) inVersion(t *testing.T, u *unstructured.Unstructured) *unstruct
 	if s.version == "" {
 		return u
 	}
-	converted, err := conversion.Convert(u, s.version)
+	version := schema.GroupVersion{Group: u.GroupVersionKind().Group, Version: s.version}
+	converted, err := conversion.Convert(u, version.String())
 	if err != nil {
 		t.Fatal(err)
 	}

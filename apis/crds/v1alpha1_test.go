@@ -94,7 +94,7 @@ func (c *converter) announce(t *testing.T, s *server) {
 		func(ctx context.Context) (bool, error) {
 			for _, manifest := range []string{
 				oldCloneSet, ofV1alpha1(statefulSet), ofV1alpha1(daemonSet), ofV1alpha1(advancedCronJob),
-				ofV1alpha1(unitedDeployment), oldWorkloadSpread,
+				ofV1alpha1(unitedDeployment), oldWorkloadSpread, ofV1alpha1(podUnavailableBudget),
 			} {
 				if err := s.Create(ctx, parse(t, manifest), client.DryRunAll); err != nil {
 					t.Log(err)
@@ -144,6 +144,7 @@ func testV1alpha1(t *testing.T, s *server) {
 		t.Run("BroadcastJob", func(t *testing.T) { testBroadcastJobRules(t, s) })
 		t.Run("AdvancedCronJob", func(t *testing.T) { testAdvancedCronJobRules(t, s) })
 		t.Run("ResourceDistribution", func(t *testing.T) { testResourceDistributionRules(t, s) })
+		t.Run("PodUnavailableBudget", func(t *testing.T) { testPodUnavailableBudgetRules(t, s) })
 		t.Run("UnitedDeployment", func(t *testing.T) { testUnitedDeploymentRules(t, s) })
 		t.Run("WorkloadSpread", func(t *testing.T) { testWorkloadSpreadRules(t, s) })
 		t.Run("Types", func(t *testing.T) { testTypes(t, s) })

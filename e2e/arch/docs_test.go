@@ -28,6 +28,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/apis/crds"
+	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
@@ -582,7 +583,7 @@ func TestManifestsOfDocs(t *testing.T) {
 	served := servedKinds(t)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apps.AddToScheme, topology.AddToScheme, work.AddToScheme,
+		clientgoscheme.AddToScheme, apps.AddToScheme, policy.AddToScheme, topology.AddToScheme, work.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)

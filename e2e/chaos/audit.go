@@ -28,10 +28,11 @@ func (s *stage) deletions(since time.Time, namespace string) (judge.Deletions, e
 // the faults have.
 const kubelets = "kwok-controller"
 
-// podsDeleted wants requests to delete pods of a namespace, other than those of simulated kubelets.
+// podsDeleted wants requests to delete or evict pods of a namespace, other than those of simulated kubelets.
 func podsDeleted(namespace string) audit.Filter {
 	return func(e *audit.Event) bool {
-		return e.Verb == "delete" && e.FullResource() == "pods" && e.Namespace == namespace && e.Program != kubelets
+		deletes := e.Verb == "delete" && e.FullResource() == "pods" || e.Verb == "create" && e.FullResource() == "pods/eviction"
+		return deletes && e.Namespace == namespace && e.Program != kubelets
 	}
 }
 

@@ -5,16 +5,17 @@
 //	make chaos CHAOSFLAGS="-runs 3 -by-date"
 //
 // One fleet is started for all runs. Each run has a namespace of its own with two CloneSets, two StatefulSets (one
-// Parallel, one OrderedReady) and a UnitedDeployment. The user rolls out images (some of which cannot be pulled),
-// undoes, scales, pauses, resumes, and changes partition, maxUnavailable, maxSurge, and the numbers of the
-// UnitedDeployment's subsets. Faults cut members off from the hub and join them again, kill and restart the hub, agents
-// and API servers, answer 429, 500 and 503, delay watches, make pods fail, remove nodes and bring them back, drain
-// members and take that back half way, and set clocks wrong by minutes and right again. With every third seed one
-// member is cut off for longer than its lease, in the middle of the first rollout. With every next one a member is lost
-// with the pods of its StatefulSets, fenced, and returns with an order for ordinals that run elsewhere. With the seed
-// after that the clock of one agent is fast by minutes, for most of the storm. Then all faults end, and the world must
-// come to rest with the numbers that the user asked for; at rest nothing is written (I5), and killing every program
-// changes no pod (I3).
+// Parallel, one OrderedReady) and a UnitedDeployment, and PodUnavailableBudgets for the pods of one CloneSet and of
+// the UnitedDeployment. The user rolls out images (some of which cannot be pulled), undoes, scales, pauses, resumes,
+// and changes partition, maxUnavailable, maxSurge, and the numbers of the UnitedDeployment's subsets. Faults cut
+// members off from the hub and join them again, kill and restart the hub, agents and API servers, answer 429, 500 and
+// 503, delay watches, make pods fail, remove nodes and bring them back, evict many pods at a time, drain members and
+// take that back half way, and set clocks wrong by minutes and right again. With every third seed one member is cut
+// off for longer than its lease, in the middle of the first rollout. With every next one a member is lost with the
+// pods of its StatefulSets, fenced, and returns with an order for ordinals that run elsewhere. With the seed after
+// that the clock of one agent is fast by minutes, for most of the storm. Then all faults end, and the world must come
+// to rest with the numbers that the user asked for; at rest nothing is written (I5), and killing every program changes
+// no pod (I3).
 //
 // # What is judged
 //

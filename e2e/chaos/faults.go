@@ -62,7 +62,7 @@ func (f *faults) kinds() []struct {
 		make   func(ctx context.Context, draw *rand.Rand)
 	}{
 		{20, f.cutOff}, {18, f.killAgent}, {10, f.killHub}, {14, f.answerBadly}, {16, f.holdBack}, {12, f.sicken},
-		{8, f.removeNode}, {4, f.restartServer}, {12, f.setClock}, {12, f.drain},
+		{8, f.removeNode}, {4, f.restartServer}, {12, f.setClock}, {12, f.drain}, {20, f.evict},
 	}
 }
 

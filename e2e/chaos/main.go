@@ -19,6 +19,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/faultproxy"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
@@ -230,7 +231,8 @@ func open(ctx context.Context, o options, out io.Writer) (*stage, func() error, 
 		Before: func(ctx context.Context, h *harness.Harness) error { return s.openProxies(ctx, h, o.seed) },
 	})
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apps.AddToScheme, topology.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apps.AddToScheme, policy.AddToScheme,
+		topology.AddToScheme} {
 		if err == nil {
 			err = add(scheme)
 		}

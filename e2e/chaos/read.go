@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/e2e/judge"
@@ -25,6 +26,8 @@ func (s *source) read(e *judge.Entry, object client.Object, gone bool) bool {
 		e.Pod = judge.ReadPod(o, gone)
 	case *topology.WorkloadPlacement:
 		e.Placement = judge.ReadPlacement(o)
+	case *policy.PodUnavailableBudget:
+		e.Budget = judge.ReadBudget(o, gone)
 	case *topology.MemberCluster:
 		e.Cluster, e.Member = o.Name, judge.ReadMember(o)
 	default:
@@ -34,8 +37,8 @@ func (s *source) read(e *judge.Entry, object client.Object, gone bool) bool {
 			e.Cell = s.kind.Cell(o, gone)
 		}
 	}
-	if gone && e.Pod == nil && e.Cell == nil {
+	if gone && e.Pod == nil && e.Cell == nil && e.Budget == nil {
 		return false
 	}
-	return e.Pod != nil && e.Pod.Owner != "" || e.Cell != nil || e.Desired != nil || e.Placement != nil || e.Member != nil
+	return e.Budget != nil || e.Pod != nil && e.Pod.Owner != "" || e.Cell != nil || e.Desired != nil || e.Placement != nil || e.Member != nil
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
 	"github.com/flotilla-dev/flotilla/e2e/judge"
@@ -43,7 +44,7 @@ type source struct {
 	kind          kinds.Kind
 }
 
-// sources returns all watches: those of a member have its pods and cells, those of the hub the users' objects,
+// sources returns all watches: those of a member have its pods, budgets and cells, those of the hub the users' objects,
 // placements and members.
 func sources(h *harness.Harness, scheme *runtime.Scheme) (all []source, err error) {
 	add := func(c *harness.Cluster, of source) {
@@ -56,6 +57,9 @@ func sources(h *harness.Harness, scheme *runtime.Scheme) (all []source, err erro
 	}
 	for _, name := range h.MemberNames() {
 		add(h.Members[name], source{name: "pods", list: func() client.ObjectList { return &corev1.PodList{} }})
+		add(h.Members[name], source{name: "budgets", list: func() client.ObjectList {
+			return &policy.PodUnavailableBudgetList{}
+		}})
 		for _, kind := range kinds.All() {
 			if kind.Cell != nil {
 				add(h.Members[name], source{name: kind.Kind, list: kind.NewList, kind: kind})

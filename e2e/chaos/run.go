@@ -192,6 +192,9 @@ func (s *stage) prepare(ctx context.Context, seed uint64, long longFault, draw *
 		}
 		users = append(users, u)
 	}
+	if err := s.protect(ctx, ns.Name, users); err != nil {
+		return "", nil, fmt.Errorf("protect the pods of seed %d: %w", seed, err)
+	}
 	if err := s.awaitCleared(ctx); err != nil {
 		return "", nil, err
 	}

@@ -42,6 +42,11 @@ func sabotages() []sabotage {
 			"	// the next member gets the same ordinals\n",
 		},
 		{
+			"budget-records", "member-agent/kernel/disruption/decide.go",
+			"if Available(pod, now) && !recorded(status, pod.Name, now) {",
+			"if Available(pod, now) { // what was let go counts as available until it is gone",
+		},
+		{
 			"server-time", "member-agent/kernel/servertime/servertime.go",
 			"return c.begun.Add(c.WithTicker.Since(c.begun) + c.shift)",
 			"return c.WithTicker.Now() // the clock of the machine is believed, wrong or set",

@@ -32,16 +32,18 @@ type scene struct {
 	// numbers are what the user sets the replicas of the first subset to; the second one takes the rest. The first one is
 	// there at the beginning, nil for none. Empty for what has no subsets.
 	numbers []any
+	// evictable is how many pods a budget lets be unavailable, 0 for no budget. It is no less than the strategies allow.
+	evictable int32
 }
 
 func scenes() []scene {
 	return []scene{
-		{"slow", kinds.CloneSet(), 21, 30, 8, inPlace, [][2]any{{3, 0}, {"20%", 0}, {4, 0}}, nil},
-		{"quick", kinds.CloneSet(), 6, 18, 3, reCreate, [][2]any{{0, 2}, {1, 1}, {"25%", "10%"}, {1, 0}}, nil},
+		{"slow", kinds.CloneSet(), 21, 30, 8, inPlace, [][2]any{{3, 0}, {"20%", 0}, {4, 0}}, nil, 6},
+		{"quick", kinds.CloneSet(), 6, 18, 3, reCreate, [][2]any{{0, 2}, {1, 1}, {"25%", "10%"}, {1, 0}}, nil, 0},
 		{"web", kinds.UnitedDeployment(), 8, 20, 3, inPlace, [][2]any{{"25%", 0}, {1, 0}, {2, 1}},
-			[]any{nil, "25%", "75%", 2}},
-		{"db", kinds.StatefulSet(), 6, 15, 3, inPlace, [][2]any{{2, 0}, {"25%", 0}, {1, 0}}, nil},
-		{"log", inOrder(kinds.StatefulSet()), 3, 7, 1, reCreate, [][2]any{{1, 0}}, nil},
+			[]any{nil, "25%", "75%", 2}, 5},
+		{"db", kinds.StatefulSet(), 6, 15, 3, inPlace, [][2]any{{2, 0}, {"25%", 0}, {1, 0}}, nil, 0},
+		{"log", inOrder(kinds.StatefulSet()), 3, 7, 1, reCreate, [][2]any{{1, 0}}, nil, 0},
 	}
 }
 

@@ -29,6 +29,8 @@ type Report struct {
 	Entries, Disruptions, Creations       int
 	Foreign, Placements, UserChanges      int
 	LargestDown, LargestAdded, Suspicions int32
+	// Evictions are the pods that budgets let go.
+	Evictions int
 }
 
 // Checker goes through a log in the order of time. It is pure.
@@ -40,6 +42,7 @@ type Checker struct {
 	cells     map[types.UID]*checkedCell
 	pods      map[types.UID]*checkedPod
 	workloads map[string]*checkedWorkload // by workload
+	budgets   map[types.UID]heldBudget
 	stale     map[string]time.Time
 	cut       map[string]time.Time
 	members   map[string]Member
@@ -114,8 +117,8 @@ func Check(log []Entry, deletions Deletions) Report {
 func NewChecker(informed func(version uint64, by time.Time) bool) *Checker {
 	return &Checker{
 		informed: informed, cells: map[types.UID]*checkedCell{}, pods: map[types.UID]*checkedPod{},
-		workloads: map[string]*checkedWorkload{}, named: map[string]map[types.UID]string{},
-		stale: map[string]time.Time{}, cut: map[string]time.Time{}, members: map[string]Member{},
+		workloads: map[string]*checkedWorkload{}, budgets: map[types.UID]heldBudget{},
+		named: map[string]map[types.UID]string{}, stale: map[string]time.Time{}, cut: map[string]time.Time{}, members: map[string]Member{},
 	}
 }
 
@@ -190,6 +193,8 @@ func (c *Checker) take(e *Entry) {
 		c.takeCell(e)
 	case e.Placement != nil:
 		c.takePlacement(e)
+	case e.Budget != nil:
+		c.takeBudget(e)
 	case e.Desired != nil:
 		l := c.workload(e.Desired.Workload)
 		if n := len(l.desired); n > 0 && l.desired[n-1].Generation >= e.Desired.Generation {

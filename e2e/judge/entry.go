@@ -35,6 +35,7 @@ type Entry struct {
 	Desired   *Desired
 	Member    *Member
 	Link      *Link
+	Budget    *Budget
 	// Stall has just ended; Note says of what.
 	Stall *Stall
 	// Gap: versions of an object were not observed.
@@ -161,6 +162,7 @@ const (
 	RuleRestart = "I3 (restarts change no pod)"
 	RuleSteady  = "I5 (a steady state writes nothing)"
 	ruleLease   = "leases"
+	ruleBudget  = "I2d (pods that budgets let go)"
 	RuleRest    = "comes to rest"
 	RuleCrash   = "no crash"
 )

@@ -75,6 +75,9 @@ func (c *Checker) takePlacement(e *Entry) {
 // older one than the last placement's.
 func (c *Checker) checkDesired(e *Entry, l *checkedWorkload) {
 	p := e.Placement
+	if len(l.desired) == 0 {
+		return // what the user asks for is not observed, as of budgets
+	}
 	for _, asked := range l.desired {
 		if asked.Generation < l.matched || asked.Replicas != p.Replicas {
 			continue

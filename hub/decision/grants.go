@@ -70,6 +70,9 @@ func lend(
 			if subset.Removed {
 				global.Updated += min(cell.Granted.Updated, c.Replicas) // what is updated stays so
 			}
+			if d.workload.CountsFailures && cell.Report != nil {
+				cell.Floor = cell.Report.InUse.Unavailable
+			}
 			cell.Lost, cell.Told = silent[c.Cluster], d.facts.Written[c.Cluster] >= cell.Sequence
 			cells = append(cells, cell)
 		}

@@ -140,8 +140,8 @@ type Table map[schema.GroupKind]Kind
 
 // Workloads returns the kinds whose objects the hub divides, or gives to each member, and whose status it writes.
 func Workloads() Table {
-	return tableOf(advancedCronJobKind(), broadcastJobKind(), cloneSetKind(), daemonSetKind(), resourceDistributionKind(),
-		statefulSetKind(), unitedDeploymentKind())
+	return tableOf(advancedCronJobKind(), broadcastJobKind(), cloneSetKind(), daemonSetKind(), podUnavailableBudgetKind(),
+		resourceDistributionKind(), statefulSetKind(), unitedDeploymentKind())
 }
 
 func tableOf(kinds ...Kind) Table {

@@ -54,6 +54,9 @@ type Workload struct {
 	Alone bool
 	// Job says how a job goes over the nodes of all members; nil for a kind whose pods run on.
 	Job *Job
+	// CountsFailures: pods that are unavailable for any reason use the limit of all members together, as those of a
+	// budget do. Otherwise only the member where they are has less left.
+	CountsFailures bool
 	// Remarks are sentences about fields that are not carried out, in a stable order.
 	Remarks []string
 }

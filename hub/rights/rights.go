@@ -30,6 +30,7 @@ func Rules() []rbacv1.PolicyRule {
 	const (
 		topology = "topology.flotilla.dev"
 		kruise   = "apps.kruise.io"
+		budgets  = "policy.kruise.io"
 		crds     = "apiextensions.k8s.io"
 	)
 	return []rbacv1.PolicyRule{
@@ -57,6 +58,9 @@ func Rules() []rbacv1.PolicyRule {
 		rule(kruise,
 			"advancedcronjobs/finalizers broadcastjobs/finalizers clonesets/finalizers daemonsets/finalizers "+
 				"resourcedistributions/finalizers statefulsets/finalizers uniteddeployments/finalizers", "update"),
+		rule(budgets, "podunavailablebudgets", read),
+		rule(budgets, "podunavailablebudgets/status", "patch"),
+		rule(budgets, "podunavailablebudgets/finalizers", "update"),
 		// Jobs are deleted after their ttlSecondsAfterFinished.
 		rule(kruise, "broadcastjobs", "delete"),
 		// What goes with a workload is copied to members.
@@ -70,8 +74,8 @@ func Rules() []rbacv1.PolicyRule {
 		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update", templates),
 		rule(crds, "customresourcedefinitions", read+" patch",
 			"advancedcronjobs.apps.kruise.io", "clonesets.apps.kruise.io", "daemonsets.apps.kruise.io",
-			"resourcedistributions.apps.kruise.io", "statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io",
-			"workloadspreads.apps.kruise.io"),
+			"podunavailablebudgets.policy.kruise.io", "resourcedistributions.apps.kruise.io", "statefulsets.apps.kruise.io",
+			"uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
 	}
 }
 

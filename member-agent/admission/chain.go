@@ -63,63 +63,70 @@ func (r *Request) patch() ([]byte, error) {
 	return patchOf(r.Object.Raw, r.sent, r.pod)
 }
 
-// chain answers the API server. It is safe for concurrent use if its mutators are.
-type chain struct {
-	mutators []Mutator
+// endpoint answers the API server. It is safe for concurrent use if admit is.
+type endpoint struct {
+	admit    func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error)
 	log      logr.Logger
 	patience time.Duration
 }
 
+// chain has the mutators in their order.
+type chain []Mutator
+
 // NewHandler returns the endpoint that has the mutators change new pods, in this order. patience is how long all of
 // them together may wait for their caches: the context of a request ends after it.
 func NewHandler(log logr.Logger, patience time.Duration, mutators ...Mutator) http.Handler {
-	return &chain{mutators, log, patience}
+	return &endpoint{chain(mutators).admit, log, patience}
 }
 
 // ServeHTTP answers one AdmissionReview. What it cannot answer is a failed call, for which the API server follows the
 // failure policy of the entry. A panic ends the connection, which is the same.
-func (c *chain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), c.patience)
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), e.patience)
 	defer cancel()
-	answer, err := c.answer(ctx, http.MaxBytesReader(w, r.Body, maxReview))
+	answer, again, err := e.answer(ctx, http.MaxBytesReader(w, r.Body, maxReview))
 	if err != nil {
-		c.log.Error(err, "did not answer about a pod; the failure policy of the webhook applies")
+		e.log.Error(err, "did not answer about a pod; the failure policy of the webhook applies")
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if again {
+		// The API server makes a new connection: another replica may have another answer.
+		w.Header().Set("Connection", "close")
+	}
 	if _, err := w.Write(answer); err != nil {
-		c.log.Error(err, "the API server did not read the answer about a pod")
+		e.log.Error(err, "the API server did not read the answer about a pod")
 	}
 }
 
-// answer returns the AdmissionReview that answers the one in body.
-func (c *chain) answer(ctx context.Context, body io.Reader) ([]byte, error) {
+// answer returns the AdmissionReview that answers the one in body. again: the request is to be tried again soon.
+func (e *endpoint) answer(ctx context.Context, body io.Reader) (answer []byte, again bool, err error) {
 	data, err := io.ReadAll(body)
 	if err != nil {
-		return nil, fmt.Errorf("read the AdmissionReview: %w", err)
+		return nil, false, fmt.Errorf("read the AdmissionReview: %w", err)
 	}
 	var review admissionv1.AdmissionReview
 	if err := json.Unmarshal(data, &review); err != nil {
-		return nil, fmt.Errorf("decode the AdmissionReview: %w", err)
+		return nil, false, fmt.Errorf("decode the AdmissionReview: %w", err)
 	}
 	if review.Request == nil {
-		return nil, errors.New("decode the AdmissionReview: it has no request")
+		return nil, false, errors.New("decode the AdmissionReview: it has no request")
 	}
-	response, err := c.admit(ctx, review.Request)
+	response, err := e.admit(ctx, review.Request)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	review.Request, review.Response = nil, response
-	answer, err := json.Marshal(&review)
-	if err != nil {
-		return nil, fmt.Errorf("encode the AdmissionReview: %w", err)
+	if answer, err = json.Marshal(&review); err != nil {
+		return nil, false, fmt.Errorf("encode the AdmissionReview: %w", err)
 	}
-	return answer, nil
+	again = !response.Allowed && response.Result != nil && response.Result.Reason == metav1.StatusReasonTooManyRequests
+	return answer, again, nil
 }
 
 // admit has the mutators change the pod.
-func (c *chain) admit(
+func (c chain) admit(
 	ctx context.Context, request *admissionv1.AdmissionRequest,
 ) (*admissionv1.AdmissionResponse, error) {
 	response := &admissionv1.AdmissionResponse{UID: request.UID, Allowed: true}
@@ -127,7 +134,7 @@ func (c *chain) admit(
 		return response, nil
 	}
 	r := &Request{AdmissionRequest: request}
-	for _, mutator := range c.mutators {
+	for _, mutator := range c {
 		if err := mutator.Mutate(ctx, r); err != nil {
 			response.Allowed = false
 			response.Result = &metav1.Status{

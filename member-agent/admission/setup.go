@@ -36,6 +36,8 @@ type Options struct {
 	Server Server
 	// Mutators change a pod in this order.
 	Mutators []Mutator
+	// Guards decide about existing pods, in this order.
+	Guards []Guard
 	// Clock is the time; nil is the real one.
 	Clock clock.PassiveClock
 	// Timeout is how long the creation of a pod may wait for an answer, in whole seconds from 1 to 30; 0 is
@@ -52,25 +54,17 @@ func Setup(mgr ctrl.Manager, options Options) error {
 	if options.Timeout == 0 {
 		options.Timeout = DefaultTimeout
 	}
-	one := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: ConfigurationName}}}
-	})
+	if err := setupGuards(mgr, options); err != nil {
+		return err
+	}
+	one := toConfiguration()
 	b := ctrl.NewControllerManagedBy(mgr).Named("pod-admission")
 	if options.Server != nil {
 		patience := options.Timeout / 2 // the other half is for the network
 		options.Server.Register(Path, NewHandler(mgr.GetLogger().WithName("pod-admission"), patience, options.Mutators...))
-		// One event that waits is enough: more of them ask for the same.
-		changed := make(chan event.GenericEvent, 1)
-		options.Server.OnChange(func() {
-			select {
-			case changed <- event.GenericEvent{Object: &admissionregistrationv1.MutatingWebhookConfiguration{}}:
-			default:
-			}
-		})
-		b = b.WatchesRawSource(source.Channel(changed, one))
+		b = b.WatchesRawSource(changes(options.Server))
 	}
-	ours := predicate.NewPredicateFuncs(func(object client.Object) bool { return object.GetName() == ConfigurationName })
-	b = b.Watches(&admissionregistrationv1.MutatingWebhookConfiguration{}, one, builder.WithPredicates(ours))
+	b = b.Watches(&admissionregistrationv1.MutatingWebhookConfiguration{}, one, builder.WithPredicates(ours()))
 	for _, mutator := range options.Mutators {
 		for _, watch := range mutator.Watches {
 			b = b.Watches(watch.Object, one, builder.WithPredicates(watch.Events))
@@ -84,4 +78,51 @@ func Setup(mgr ctrl.Manager, options Options) error {
 		return fmt.Errorf("set up the controller of MutatingWebhookConfiguration %s: %w", ConfigurationName, err)
 	}
 	return nil
+}
+
+// setupGuards registers the guards, and adds the controller of the ValidatingWebhookConfiguration.
+func setupGuards(mgr ctrl.Manager, options Options) error {
+	one := toConfiguration()
+	b := ctrl.NewControllerManagedBy(mgr).Named("pod-guards").
+		Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, one, builder.WithPredicates(ours()))
+	if options.Server != nil {
+		log := mgr.GetLogger().WithName("pod-guards")
+		options.Server.Register(GuardPath, NewGuardHandler(log, GuardTimeout/2, options.Guards...))
+		b = b.WatchesRawSource(changes(options.Server))
+	}
+	for _, guard := range options.Guards {
+		for _, watch := range guard.Watches {
+			b = b.Watches(watch.Object, one, builder.WithPredicates(watch.Events))
+		}
+	}
+	r := &guardReconciler{client: mgr.GetClient(), server: options.Server, guards: options.Guards, clock: options.Clock}
+	if err := b.Complete(r); err != nil {
+		return fmt.Errorf("set up the controller of ValidatingWebhookConfiguration %s: %w", ConfigurationName, err)
+	}
+	return nil
+}
+
+// toConfiguration enqueues the configuration.
+func toConfiguration() handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: ConfigurationName}}}
+	})
+}
+
+// ours passes the events of our configuration.
+func ours() predicate.Predicate {
+	return predicate.NewPredicateFuncs(func(object client.Object) bool { return object.GetName() == ConfigurationName })
+}
+
+// changes enqueues the configuration whenever the server is to be called another way.
+func changes(server Server) source.Source {
+	// One event that waits is enough: more of them ask for the same.
+	changed := make(chan event.GenericEvent, 1)
+	server.OnChange(func() {
+		select {
+		case changed <- event.GenericEvent{Object: &admissionregistrationv1.MutatingWebhookConfiguration{}}:
+		default:
+		}
+	})
+	return source.Channel(changed, toConfiguration())
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 )
 
@@ -38,7 +39,8 @@ func carried() []schema.GroupKind {
 		kinds = append(kinds, schema.GroupKind{Group: "apps", Kind: kind})
 	}
 	kinds = append(kinds, apps.AdvancedCronJobKind.GroupKind(), apps.BroadcastJobKind.GroupKind(),
-		apps.CloneSetKind.GroupKind(), apps.DaemonSetKind.GroupKind(), apps.ResourceDistributionKind.GroupKind(),
+		apps.CloneSetKind.GroupKind(), apps.DaemonSetKind.GroupKind(), policy.PodUnavailableBudgetKind.GroupKind(),
+		apps.ResourceDistributionKind.GroupKind(),
 		apps.StatefulSetKind.GroupKind(), apps.UnitedDeploymentKind.GroupKind(), apps.WorkloadSpreadKind.GroupKind())
 	for _, kind := range []string{"ConfigMap", "PersistentVolumeClaim", "Secret", "Service", "ServiceAccount"} {
 		kinds = append(kinds, schema.GroupKind{Group: corev1.GroupName, Kind: kind})

@@ -17,7 +17,7 @@ import (
 // agentName names the agent's ServiceAccount, roles and bindings in the member.
 const agentName = "flotilla-agent"
 
-// webhook is the name of the agent's MutatingWebhookConfiguration, as package admission has it.
+// webhook is the name of the agent's webhook configurations for pods, as package admission has it.
 const webhook = "flotilla-pods"
 
 // templates is the name of the ValidatingWebhookConfiguration for templates, as package serving has it.
@@ -29,8 +29,11 @@ const (
 	write  = read + " " + change
 )
 
-// kruise is the group of the workloads.
-const kruise = "apps.kruise.io"
+// kruise is the group of the workloads, kruisePolicy that of the budgets.
+const (
+	kruise       = "apps.kruise.io"
+	kruisePolicy = "policy.kruise.io"
+)
 
 func rule(group, resources, verbs string, names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{
@@ -67,6 +70,8 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule(kruise, "advancedcronjobs/finalizers broadcastjobs/finalizers clonesets/finalizers daemonsets/finalizers "+
 			"resourcedistributions/finalizers statefulsets/finalizers uniteddeployments/finalizers "+
 			"workloadspreads/finalizers", "update"),
+		rule(kruisePolicy, "podunavailablebudgets", read),
+		rule(kruisePolicy, "podunavailablebudgets/status", "get update patch"),
 		rule("apps", "deployments statefulsets controllerrevisions", write),
 		rule("apps", "replicasets", read),
 		rule("apps", "deployments/status statefulsets/status", "get"),
@@ -86,11 +91,13 @@ func OwnRules() []rbacv1.PolicyRule {
 		// touched. The verb create knows no names.
 		rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations validatingwebhookconfigurations", read+" create"),
 		rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "update patch delete", webhook),
+		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update patch delete", webhook),
 		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update", templates),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", read),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", "patch",
 			"advancedcronjobs.apps.kruise.io", "clonesets.apps.kruise.io", "daemonsets.apps.kruise.io",
-			"resourcedistributions.apps.kruise.io", "statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io",
+			"podunavailablebudgets.policy.kruise.io", "resourcedistributions.apps.kruise.io", "statefulsets.apps.kruise.io",
+			"uniteddeployments.apps.kruise.io",
 			"workloadspreads.apps.kruise.io"),
 	}
 }
@@ -109,6 +116,7 @@ func CarriedRules() map[string][]rbacv1.PolicyRule {
 		"Deployment.apps":                              {},
 		"Job.batch":                                    {rule("batch", "jobs", change)},
 		"PersistentVolumeClaim":                        {},
+		"PodUnavailableBudget.policy.kruise.io":        {rule(kruisePolicy, "podunavailablebudgets", change)},
 		"ReplicaSet.apps":                              {rule("apps", "replicasets", change)},
 		"ResourceDistribution.apps.kruise.io":          {rule(kruise, "resourcedistributions", change)},
 		"Secret":                                       {rule("", "secrets", write)},

@@ -84,7 +84,7 @@ func For[T client.Object, M any](env *Env, kind Kind[T, M]) *Builder[T, M] {
 	b := &Builder[T, M]{env: env, Builder: ctrl.NewControllerManagedBy(mgr).Named(kind.name())}
 	b.Controller = New(Parts{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("flotilla-" + kind.name()),
-		Clock: env.Clock, Gate: env.Gate,
+		Clock: env.Clock, Gate: env.Gate, Disruptions: env.Disruptions,
 	}, kind)
 	if kind.Events != nil {
 		b.Watches(kind.New(), kind.Events)

@@ -32,6 +32,8 @@ type Controller[T client.Object, M any] struct {
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
 	Gate   Gate
+	// Disruptions is nil where nothing limits which pods become unavailable.
+	Disruptions Disruptions
 	// Pods and Claims are nil for a kind that did not ask for them.
 	Pods   *podset.Source
 	Claims *volumes.Source
@@ -67,6 +69,8 @@ type Parts struct {
 	Clock  clock.PassiveClock
 	// Gate says what a hub decides; nil is an agent without a hub.
 	Gate Gate
+	// Disruptions decides which pods may become unavailable; nil allows all.
+	Disruptions Disruptions
 	// Pods and Claims are nil for a kind that does not read them.
 	Pods   *podset.Source
 	Claims *volumes.Source
@@ -85,7 +89,7 @@ func New[T client.Object, M any](parts Parts, kind Kind[T, M]) *Controller[T, M]
 	}
 	c := &Controller[T, M]{
 		Client: parts.Client, Live: parts.Live, Events: parts.Events, Clock: parts.Clock, Gate: parts.Gate,
-		Nodes: parts.Nodes, kind: kind, namespaces: namespaces.New(parts.Namespaces),
+		Disruptions: parts.Disruptions, Nodes: parts.Nodes, kind: kind, namespaces: namespaces.New(parts.Namespaces),
 		objects: map[types.NamespacedName]*known[M]{},
 		fresh:   freshness.NewTracker(parts.Clock, parts.Live, func() client.Object { return kind.New() }),
 	}

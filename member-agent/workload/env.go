@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/disruption"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 )
@@ -37,6 +40,17 @@ type Env struct {
 	Claims *volumes.Source
 	// Gate says what a hub decides; nil is an agent without a hub.
 	Gate Gate
+	// Disruptions decides which pods may become unavailable; nil allows all.
+	Disruptions Disruptions
+}
+
+// Disruptions decides which pods may become unavailable under PodUnavailableBudgets.
+type Disruptions interface {
+	// Ask decides about an operation on pods of one namespace, and records those that may become unavailable. It returns
+	// the refusals by the names of pods. A dry run records nothing.
+	Ask(
+		ctx context.Context, namespace string, operation policy.PubOperation, pods []*corev1.Pod, dryRun bool,
+	) (map[string]*disruption.Refusal, error)
 }
 
 // Gate answers what a hub decides about objects of this cluster.

@@ -34,7 +34,9 @@ type Pass[T client.Object, M any] struct {
 	// Wake is when to look again though nothing happens; 0 is never.
 	Wake time.Duration
 
-	failed     map[string]error
+	failed map[string]error
+	// waits are what conditions show beside errors: refusals of budgets.
+	waits      map[string]error
 	rate       *statusRate
 	relabelled *relabelled
 }
@@ -65,6 +67,14 @@ func (p *Pass[T, M]) Fail(condition string, err error) {
 	p.failed[condition] = err
 }
 
+// wait keeps under a condition what the pass waits for. It is no failure: the pass is not retried sooner.
+func (p *Pass[T, M]) wait(condition string, err error) {
+	if p.waits == nil {
+		p.waits = map[string]error{}
+	}
+	p.waits[condition] = errors.Join(p.waits[condition], err)
+}
+
 // Halt makes this a pass that only reports an error.
 func (p *Pass[T, M]) Halt(condition string, err error) {
 	p.Halted = true
@@ -78,7 +88,7 @@ func (p *Pass[T, M]) Failed() map[string]error { return p.failed }
 // error.
 func (p *Pass[T, M]) Failures(types ...string) (list []conditions.Condition, cause *conditions.Cause) {
 	for _, t := range types {
-		err := p.failed[t]
+		err := errors.Join(p.failed[t], p.waits[t])
 		if err == nil {
 			list = append(list, conditions.Remove(t))
 			continue
@@ -108,6 +118,7 @@ func (p *Pass[T, M]) Left(pods int32) conditions.Cause {
 func (p *Pass[T, M]) leave(cause *conditions.Cause) {
 	p.Leaving, p.Stalled, p.Halted = cause, nil, false
 	clear(p.failed)
+	clear(p.waits)
 	if cause.Reason == conditions.ReasonNamespaceTerminating {
 		p.Sooner(namespaces.LookAgain)
 	}

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
@@ -35,6 +36,8 @@ type Work struct {
 	Actions
 	Claims  volumes.Plan
 	InPlace inplace.Options
+	// Fungible: new pods replace those to delete in the same pass, so that one fewer is created for each that stays.
+	Fungible bool
 }
 
 // Done counts what a pass has done.
@@ -50,6 +53,7 @@ type Pace func(n, start int) write.Steps
 // then create, unless a removal has failed, so that there are never more pods than planned. Errors are kept for the
 // report.
 func (c *Controller[T, M]) Act(ctx context.Context, p *Pass[T, M], w Work, create func(Pace) int) (done Done) {
+	w, stay := c.permitted(ctx, p, w)
 	begun, owner := c.Clock.Now(), p.Object.GetUID()
 	late := func() bool { return c.Clock.Since(begun) >= longestPass }
 	width := p.Width(begun)
@@ -102,10 +106,94 @@ func (c *Controller[T, M]) Act(ctx context.Context, p *Pass[T, M], w Work, creat
 	p.Fail(c.kind.UpdateFailure, errors.Join(updateErr, openErr, prepareErr))
 	p.Fail(c.kind.ScaleFailure, errors.Join(deleteErr, releaseErr))
 	if transferred && done.Deleted == len(w.Delete) && replaced.Load() == 0 {
-		done.Created = create(pace)
+		done.Created = create(func(n, start int) write.Steps {
+			if w.Fungible {
+				n = max(0, n-stay)
+			}
+			return pace(n, start)
+		})
 	}
 	p.Reached(max(done.Created, done.Deleted, done.Updated), c.Clock.Now())
 	return done
+}
+
+// askBudget is when pods that a budget refused are asked about again, though no event of the workload comes.
+const askBudget = 2 * time.Second
+
+// permitted returns the part of the work that the budgets of the pods allow, and how many pods stay that new ones were
+// to replace. What they refuse is shown by the conditions of the kind, and tried again.
+func (c *Controller[T, M]) permitted(ctx context.Context, p *Pass[T, M], w Work) (allowed Work, stay int) {
+	if c.Disruptions == nil {
+		return w, 0
+	}
+	var deleted, updated []*corev1.Pod
+	for i := range w.Delete {
+		deleted = append(deleted, w.Delete[i].Pod)
+	}
+	for i := range w.Update {
+		updated = append(updated, w.Update[i].Pod)
+	}
+	for i := range w.Prepare {
+		switch step := &w.Prepare[i].Step; {
+		case step.NotReady == nil || !*step.NotReady:
+		case step.State == v1beta1.LifecyclePreparingDelete:
+			deleted = append(deleted, w.Prepare[i].Pod)
+		default:
+			updated = append(updated, w.Prepare[i].Pod)
+		}
+	}
+	kept := c.ask(ctx, p, policy.PubDeleteOperation, deleted, c.kind.ScaleFailure)
+	held := c.ask(ctx, p, policy.PubUpdateOperation, updated, c.kind.UpdateFailure)
+	stays := func(pod *corev1.Pod) bool { return kept[pod.Name] || held[pod.Name] }
+	w.Delete = slices.DeleteFunc(slices.Clone(w.Delete), func(r Removal) bool {
+		if kept[r.Pod.Name] {
+			stay++
+		}
+		return kept[r.Pod.Name]
+	})
+	w.Update = slices.DeleteFunc(slices.Clone(w.Update), func(u Update) bool { return held[u.Pod.Name] })
+	w.Prepare = slices.DeleteFunc(slices.Clone(w.Prepare), func(preparation Preparation) bool {
+		if !stays(preparation.Pod) {
+			return false
+		}
+		if preparation.Replaced {
+			stay++
+		}
+		return true
+	})
+	return w, stay
+}
+
+// ask asks about the pods, and returns the names of those that must stay.
+func (c *Controller[T, M]) ask(
+	ctx context.Context, p *Pass[T, M], operation policy.PubOperation, pods []*corev1.Pod, condition string,
+) map[string]bool {
+	if len(pods) == 0 {
+		return nil
+	}
+	stay := map[string]bool{}
+	refused, err := c.Disruptions.Ask(ctx, p.Key.Namespace, operation, pods, false)
+	if err != nil {
+		for _, pod := range pods {
+			stay[pod.Name] = true
+		}
+		p.Fail(condition, err)
+		return stay
+	}
+	var first error
+	for _, pod := range pods {
+		if refusal := refused[pod.Name]; refusal != nil {
+			stay[pod.Name] = true
+			if first == nil {
+				first = refusal
+			}
+		}
+	}
+	if first != nil {
+		p.wait(condition, first)
+		p.Sooner(askBudget)
+	}
+	return stay
 }
 
 // transfer gives claims their new owners, deletes those that nothing needs, and creates those again that pods wait for.

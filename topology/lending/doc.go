@@ -45,6 +45,10 @@
 // none. A part that is no whole number stays where it is, above or below: one unit stays with the last cell. A call
 // with the grants of the last call and no new report changes nothing.
 //
+// A cell can have a floor of Unavailable (Floor), for a budget over pods that count whatever made them unavailable. The
+// floors are served first, and only what is left of the global amount is lent by these rules. So what cells may still
+// take down, and what is down already, are together no more than the global amount.
+//
 // A cell with neither Unavailable nor Surge is waiting: its order says "paused", because 0/0 is not a valid strategy
 // and because a paused workload still heals and scales.
 //

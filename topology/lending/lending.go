@@ -22,6 +22,9 @@ type Cell struct {
 	Sequence int64
 	// Ceiling is the most pods of Replicas that may be updated, nil for all. It takes nothing back that Granted has.
 	Ceiling *int32
+	// Floor is how much of Unavailable the cell has before any cell gets more: what it uses, where pods count whatever made
+	// them unavailable. 0 elsewhere.
+	Floor int32
 	// Report is the newest report about the current template; nil if there is none yet.
 	Report *Report
 	// Lost: the member's lease has run out on both sides, so that it disrupts nothing before the hub has heard it again.
@@ -119,23 +122,28 @@ func Lend(global Amounts, cells []Cell) []Grant {
 		}
 	}
 	rest := all(phases, finished) && !slices.ContainsFunc(cells, disrupts)
-	disrupt := func(global int32, pick func(Amounts) int32) ledger {
+	disrupt := func(global int32, pick func(Amounts) int32, floor func(Cell) int32) ledger {
 		l := account(cells, pick)
 		l.reclaim(cells, pick)
 		entries := byReplicas(cells, l.granted)
+		floors, above := l.floors(int64(global), cells, entries, floor)
 		switch {
 		case rest:
-			l.target = restTarget(int64(global), entries)
+			l.target = restTarget(above, entries)
 		case all(phases, silent):
-			l.target = freshTarget(int64(global), entries, update.target)
+			l.target = freshTarget(above, entries, update.target)
 		default:
-			l.target = handOnTarget(int64(global), entries, phases, work)
+			l.target = handOnTarget(above, entries, phases, work)
+		}
+		for i := range floors {
+			l.target[i] += floors[i]
 		}
 		l.lend(int64(global), cells)
 		return l
 	}
-	unavailable := disrupt(global.Unavailable, func(a Amounts) int32 { return a.Unavailable })
-	surge := disrupt(global.Surge, func(a Amounts) int32 { return a.Surge })
+	unavailable := disrupt(global.Unavailable, func(a Amounts) int32 { return a.Unavailable },
+		func(c Cell) int32 { return c.Floor })
+	surge := disrupt(global.Surge, func(a Amounts) int32 { return a.Surge }, func(Cell) int32 { return 0 })
 
 	grants := make([]Grant, len(cells))
 	for i, c := range cells {
@@ -178,6 +186,27 @@ func (l *ledger) reclaim(cells []Cell, pick func(Amounts) int32) {
 		}
 		l.reserved[i] = min(l.reserved[i], max(l.granted[i], used))
 	}
+}
+
+// floors returns what the cells have before any gets more, and what is left of the global amount. It takes both out of
+// the entries. A lost cell has no more of it than what is reserved for it.
+func (l *ledger) floors(
+	global int64, cells []Cell, entries []division.Entry, floor func(Cell) int32,
+) (floors []int64, above int64) {
+	first := slices.Clone(entries)
+	for i, c := range cells {
+		f := min(int64(max(floor(c), 0)), entries[i].Max)
+		if c.Lost {
+			f = min(f, l.reserved[i])
+		}
+		first[i].Weight, first[i].Max = f, f
+	}
+	floors, above = division.Seats(global, first)
+	for i := range entries {
+		entries[i].Max -= floors[i]
+		entries[i].Current = max(entries[i].Current-floors[i], 0)
+	}
+	return floors, above
 }
 
 // lend moves every grant towards its target, upwards only by what no cell holds.

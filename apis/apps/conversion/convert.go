@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	policyalpha "github.com/flotilla-dev/flotilla/apis/policy/v1alpha1"
+	policybeta "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 )
 
 // Annotations of ours that carry what an object said in the other version beyond what its own version can say. A tool
@@ -54,6 +57,9 @@ func kinds() map[string]kind {
 			func() runtime.Object { return &v1alpha1.CloneSet{} }, func() runtime.Object { return &v1beta1.CloneSet{} }),
 		v1beta1.DaemonSetKind.Kind: of(upDaemonSet, downDaemonSet,
 			func() runtime.Object { return &v1alpha1.DaemonSet{} }, func() runtime.Object { return &v1beta1.DaemonSet{} }),
+		policybeta.PodUnavailableBudgetKind.Kind: of(upPodUnavailableBudget, downPodUnavailableBudget,
+			func() runtime.Object { return &policyalpha.PodUnavailableBudget{} },
+			func() runtime.Object { return &policybeta.PodUnavailableBudget{} }),
 		v1beta1.ResourceDistributionKind.Kind: of(upResourceDistribution, downResourceDistribution,
 			func() runtime.Object { return &v1alpha1.ResourceDistribution{} },
 			func() runtime.Object { return &v1beta1.ResourceDistribution{} }),
@@ -80,17 +86,17 @@ func Kinds() []schema.GroupKind {
 		v1beta1.AdvancedCronJobKind.GroupKind(), v1beta1.BroadcastJobKind.GroupKind(), v1beta1.CloneSetKind.GroupKind(),
 		v1beta1.DaemonSetKind.GroupKind(), v1beta1.ResourceDistributionKind.GroupKind(), v1beta1.StatefulSetKind.GroupKind(),
 		v1beta1.UnitedDeploymentKind.GroupKind(), v1beta1.WorkloadSpreadKind.GroupKind(),
+		policybeta.PodUnavailableBudgetKind.GroupKind(),
 	}
 }
 
-// Convert returns object in another API version, apps.kruise.io/v1alpha1 or apps.kruise.io/v1beta1; in its own it is
-// returned as it is. The result shares with object what they have alike, so neither may be changed in place afterwards.
+// Convert returns object in another API version of its group, v1alpha1 or v1beta1; in its own it is returned as it is. The result shares with object what they have alike, so neither may be changed in place afterwards.
 // It fails for other kinds and versions alone.
 func Convert(object *unstructured.Unstructured, apiVersion string) (*unstructured.Unstructured, error) {
 	from := object.GroupVersionKind()
 	to := schema.FromAPIVersionAndKind(apiVersion, from.Kind)
 	k, known := kinds()[from.Kind]
-	if !known || from.Group != v1beta1.GroupVersion.Group || to.Group != from.Group {
+	if !known || !slices.Contains(Kinds(), from.GroupKind()) || to.Group != from.Group {
 		return nil, fmt.Errorf("convert %s %s to %s: no such conversion", from.GroupVersion(), from.Kind, apiVersion)
 	}
 	var converted tree
@@ -160,8 +166,8 @@ func (Converter) ConvertObject(_ context.Context, src, dst runtime.Object) error
 func Scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, gk := range Kinds() {
-		for _, gv := range []schema.GroupVersion{v1alpha1.GroupVersion, v1beta1.GroupVersion} {
-			s.AddKnownTypeWithName(gv.WithKind(gk.Kind), &unstructured.Unstructured{})
+		for _, version := range []string{v1alpha1.GroupVersion.Version, v1beta1.GroupVersion.Version} {
+			s.AddKnownTypeWithName(gk.WithVersion(version), &unstructured.Unstructured{})
 		}
 	}
 	return s

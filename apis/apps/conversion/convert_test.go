@@ -13,6 +13,8 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/conversion"
 	"github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	policyalpha "github.com/flotilla-dev/flotilla/apis/policy/v1alpha1"
+	policybeta "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 )
 
 const (
@@ -308,7 +310,9 @@ func knownWhole(t *testing.T, u *unstructured.Unstructured) bool {
 func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, v1beta1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		v1alpha1.AddToScheme, v1beta1.AddToScheme, policyalpha.AddToScheme, policybeta.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}

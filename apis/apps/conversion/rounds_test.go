@@ -25,6 +25,8 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/conversion"
 	"github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	policyalpha "github.com/flotilla-dev/flotilla/apis/policy/v1alpha1"
+	policybeta "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 )
 
 var (
@@ -51,6 +53,8 @@ func starts() []func() k8sruntime.Object {
 		func() k8sruntime.Object { return &v1alpha1.UnitedDeployment{} }, func() k8sruntime.Object {
 			return &v1beta1.UnitedDeployment{}
 		},
+		func() k8sruntime.Object { return &policyalpha.PodUnavailableBudget{} },
+		func() k8sruntime.Object { return &policybeta.PodUnavailableBudget{} },
 		func() k8sruntime.Object { return &v1alpha1.WorkloadSpread{} }, func() k8sruntime.Object {
 			return &v1beta1.WorkloadSpread{}
 		},
@@ -113,9 +117,10 @@ func (r *random) round(i int) string {
 	u.SetGroupVersionKind(gvks[0])
 	r.disturb(u)
 
-	way := [2]string{alpha, beta}
-	if u.GetAPIVersion() == beta {
-		way = [2]string{beta, alpha}
+	group, version := gvks[0].Group+"/", gvks[0].Version
+	way := [2]string{group + "v1alpha1", group + "v1beta1"}
+	if version == "v1beta1" {
+		way = [2]string{way[1], way[0]}
 	}
 	other, err := conversion.Convert(u, way[1])
 	if err != nil {
@@ -194,9 +199,17 @@ func (r *random) disturb(u *unstructured.Unstructured) {
 			annotations[key] = values[r.Intn(len(values))]
 		}
 	}
+	for key, values := range map[string][]string{
+		policybeta.AnnotationProtectOperations:    {"DELETE", "DELETE,EVICT", "UPDATE, RESIZE", "delete", ""},
+		policybeta.AnnotationProtectTotalReplicas: {"1", "007", "0", "-1", "many", "99999999999"},
+	} {
+		if r.Intn(4) == 0 {
+			annotations[key] = values[r.Intn(len(values))]
+		}
+	}
 	if len(r.carried) > 0 && r.Intn(16) == 0 {
 		key := conversion.RemainderOfV1beta1
-		if u.GetAPIVersion() == beta {
+		if u.GroupVersionKind().Version == "v1beta1" {
 			key = conversion.RemainderOfV1alpha1
 		}
 		annotations[key] = r.carried[r.Intn(len(r.carried))]
@@ -229,6 +242,7 @@ func choices() []any {
 		func(s *v1beta1.DaemonSetRollingUpdateType, c randfill.Continue) {
 			*s = pick[v1beta1.DaemonSetRollingUpdateType](c, "", "Standard", "InPlaceIfPossible", "Surging")
 		},
+		func(o *policybeta.PubOperation, c randfill.Continue) { *o = pick(c, policybeta.PubOperations()...) },
 		func(v *intstr.IntOrString, c randfill.Continue) {
 			*v = pick(c, intstr.FromInt32(c.Int31n(5)), intstr.FromString("20%"), intstr.FromString("x"))
 		},

@@ -1,7 +1,10 @@
 package v1alpha1
 
 import (
+	"math"
+
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 )
 
 // CloneSetUse is what a CloneSet of a member uses of its share, by its status. desired is how many pods it asks for.
@@ -90,5 +93,16 @@ func BroadcastJobUse(status *apps.BroadcastJobStatus) SubsetUse {
 	return SubsetUse{
 		Desired: desired, Total: desired, Ready: desired - counts.Active, Available: desired - counts.Active,
 		Updated: counts.Touched, UpdatedReady: counts.Proven, UpdatedAvailable: counts.Proven,
+	}
+}
+
+// PodUnavailableBudgetUse is what a PodUnavailableBudget of a member uses of its share, by its status. Pods that wait to
+// become unavailable count as pods to update: what others do not use is lent to such a member.
+func PodUnavailableBudgetUse(status *policy.PodUnavailableBudgetStatus) SubsetUse {
+	total := max(status.TotalReplicas, 0)
+	available := min(max(status.CurrentAvailable, 0), total)
+	return SubsetUse{
+		Desired: total, Total: total, Ready: available, Available: available,
+		Updated: max(total-int32(min(len(status.WaitingPods), math.MaxInt16)), 0),
 	}
 }

@@ -2,7 +2,7 @@ package objects
 
 // bases returns a valid object of each kind that fits the others, by "kind apiVersion".
 func bases() map[string]map[string]any {
-	const apps, topology = "apps.kruise.io/", "topology.flotilla.dev/v1alpha1"
+	const apps, policy, topology = "apps.kruise.io/", "policy.kruise.io/", "topology.flotilla.dev/v1alpha1"
 	rolling := map[string]any{
 		"type": "RollingUpdate",
 		"rollingUpdate": map[string]any{
@@ -13,18 +13,20 @@ func bases() map[string]map[string]any {
 	}
 	older := map[string]any{"type": "InPlaceIfPossible", "maxUnavailable": int64(2), "partition": "50%"}
 	return map[string]map[string]any{
-		"AdvancedCronJob " + apps + "v1beta1":       object("clean", cronJob()),
-		"AdvancedCronJob " + apps + "v1alpha1":      object("clean", cronJob()),
-		"BroadcastJob " + apps + "v1beta1":          object("repair", broadcastJob()),
-		"BroadcastJob " + apps + "v1alpha1":         object("repair", broadcastJob()),
-		"CloneSet " + apps + "v1beta1":              object("api", cloneSet(rolling)),
-		"CloneSet " + apps + "v1alpha1":             object("api", cloneSet(older)),
-		"DaemonSet " + apps + "v1beta1":             object("log", daemonSet(true)),
-		"DaemonSet " + apps + "v1alpha1":            object("log", daemonSet(false)),
-		"ResourceDistribution " + apps + "v1beta1":  without(object("pull", distribution("namespaceSelector"))),
-		"ResourceDistribution " + apps + "v1alpha1": without(object("pull", distribution("namespaceLabelSelector"))),
-		"StatefulSet " + apps + "v1beta1":           object("db", statefulSet(true)),
-		"StatefulSet " + apps + "v1alpha1":          object("db", statefulSet(false)),
+		"AdvancedCronJob " + apps + "v1beta1":         object("clean", cronJob()),
+		"AdvancedCronJob " + apps + "v1alpha1":        object("clean", cronJob()),
+		"BroadcastJob " + apps + "v1beta1":            object("repair", broadcastJob()),
+		"BroadcastJob " + apps + "v1alpha1":           object("repair", broadcastJob()),
+		"CloneSet " + apps + "v1beta1":                object("api", cloneSet(rolling)),
+		"CloneSet " + apps + "v1alpha1":               object("api", cloneSet(older)),
+		"DaemonSet " + apps + "v1beta1":               object("log", daemonSet(true)),
+		"DaemonSet " + apps + "v1alpha1":              object("log", daemonSet(false)),
+		"ResourceDistribution " + apps + "v1beta1":    without(object("pull", distribution("namespaceSelector"))),
+		"ResourceDistribution " + apps + "v1alpha1":   without(object("pull", distribution("namespaceLabelSelector"))),
+		"PodUnavailableBudget " + policy + "v1beta1":  object("web", budget(true)),
+		"PodUnavailableBudget " + policy + "v1alpha1": object("web", budget(false)),
+		"StatefulSet " + apps + "v1beta1":             object("db", statefulSet(true)),
+		"StatefulSet " + apps + "v1alpha1":            object("db", statefulSet(false)),
 		"UnitedDeployment " + apps + "v1beta1": object("web", united(map[string]any{"cloneSetTemplate": map[string]any{
 			"metadata": map[string]any{
 				"labels": label(),
@@ -38,8 +40,8 @@ func bases() map[string]map[string]any {
 		}})),
 		"WorkloadSpread " + apps + "v1beta1":  object("spread", spread()),
 		"WorkloadSpread " + apps + "v1alpha1": object("spread", spread()),
-		"FederationPolicy " + topology:        object("everywhere", policy()),
-		"ClusterFederationPolicy " + topology: without(object("everywhere", policy())),
+		"FederationPolicy " + topology:        object("everywhere", federation()),
+		"ClusterFederationPolicy " + topology: without(object("everywhere", federation())),
 		"MemberCluster " + topology:           without(member("east")),
 		"WorkloadPlacement " + topology:       object("cloneset-api", placement()),
 		"Work work.karmada.io/v1alpha1":       work(),
@@ -136,6 +138,17 @@ func distribution(selector string) map[string]any {
 	}
 }
 
+// budget returns the spec of a PodUnavailableBudget, with the fields that only v1beta1 has if it is newer.
+func budget(newer bool) map[string]any {
+	spec := map[string]any{"selector": map[string]any{"matchLabels": label()}, "maxUnavailable": "30%"}
+	if newer {
+		spec["protectOperations"] = []any{"DELETE", "EVICT"}
+		spec["protectTotalReplicas"] = int64(4)
+		spec["ignoredPodSelector"] = map[string]any{"matchLabels": map[string]any{"debug": "true"}}
+	}
+	return spec
+}
+
 // daemonSet returns the spec of a DaemonSet, with the fields that only v1beta1 has if it is newer.
 func daemonSet(newer bool) map[string]any {
 	spec := map[string]any{
@@ -195,7 +208,7 @@ func spread() map[string]any {
 	}
 }
 
-func policy() map[string]any {
+func federation() map[string]any {
 	return map[string]any{
 		"workloads": []any{
 			map[string]any{"kind": "CloneSet"}, map[string]any{"kind": "UnitedDeployment"},

@@ -15,7 +15,7 @@ import (
 
 // apply carries out the plan.
 func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
-	work := workload.Work{Actions: s.plan.Actions, Claims: s.plan.Claims}
+	work := workload.Work{Actions: s.plan.Actions, Claims: s.plan.Claims, Fungible: true}
 	if rolling := s.cs.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.InPlaceUpdateStrategy != nil {
 		work.InPlace.Grace = time.Duration(rolling.InPlaceUpdateStrategy.GracePeriodSeconds) * time.Second
 	}

@@ -27,6 +27,8 @@ func short(kind string) string {
 		return "clone"
 	case "DaemonSet":
 		return "ads" // ds is that of apps too
+	case "PodUnavailableBudget":
+		return "pub"
 	case "StatefulSet":
 		return "asts" // sts is that of apps too
 	case "UnitedDeployment":

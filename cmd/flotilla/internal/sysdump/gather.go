@@ -63,6 +63,7 @@ func kinds(hub bool) []wanted {
 		kind(kruise, "v1beta1", "CloneSet", everywhere),
 		kind(kruise, "v1beta1", "DaemonSet", everywhere),
 		kind(kruise, "v1beta1", "StatefulSet", everywhere),
+		kind("policy.kruise.io", "v1beta1", "PodUnavailableBudget", everywhere),
 		kind(kruise, "v1beta1", "UnitedDeployment", everywhere),
 		kind(kruise, "v1beta1", "WorkloadSpread", everywhere),
 	}

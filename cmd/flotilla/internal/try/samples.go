@@ -19,6 +19,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/strict"
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/samples"
@@ -52,8 +53,8 @@ func parseSamples(files fs.FS) ([]sample, error) {
 	}
 	slices.Sort(names)
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, apps.AddToScheme, topology.AddToScheme,
-		work.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, apps.AddToScheme, policy.AddToScheme,
+		topology.AddToScheme, work.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("read the samples: %w", err)
 		}

@@ -1,0 +1,57 @@
+package budgets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
+)
+
+// errUnknown says that this replica does not know the budgets yet.
+var errUnknown = errors.New("the PodUnavailableBudgets are not listed yet")
+
+// known are the PodUnavailableBudgets of the cluster.
+type known struct {
+	cache cache.Cache
+	// listed is set when they have been listed, missing while the cluster has no such kind.
+	listed, missing atomic.Bool
+}
+
+// NeedLeaderElection is false: every replica decides.
+func (*known) NeedLeaderElection() bool { return false }
+
+// Start watches PodUnavailableBudgets, once their CustomResourceDefinition is there.
+func (k *known) Start(ctx context.Context) error {
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		_, err := k.cache.GetInformer(ctx, &v1beta1.PodUnavailableBudget{}) // waits for the first list
+		k.missing.Store(meta.IsNoMatchError(err))
+		return err == nil, nil
+	})
+	if err == nil {
+		k.listed.Store(true)
+	}
+	return nil
+}
+
+// in returns the budgets of a namespace. They are the cache's and must not be changed.
+func (k *known) in(ctx context.Context, namespace string) ([]v1beta1.PodUnavailableBudget, error) {
+	if !k.listed.Load() {
+		if k.missing.Load() {
+			return nil, nil
+		}
+		return nil, errUnknown
+	}
+	var list v1beta1.PodUnavailableBudgetList
+	if err := k.cache.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list PodUnavailableBudgets: %w", err)
+	}
+	return list.Items, nil
+}

@@ -1,0 +1,234 @@
+package budgets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/disruption"
+)
+
+// labelTemplateHash is on the pods of a Deployment: the last part of the name of their ReplicaSet.
+const labelTemplateHash = "pod-template-hash"
+
+// Workload names a workload in the namespace of its pods.
+type Workload struct {
+	schema.GroupVersionKind
+	Name string
+}
+
+func (w Workload) is(group, kind string) bool { return w.Group == group && w.Kind == kind }
+
+// owner returns the workload that controls an object, false if none does.
+func owner(object metav1.Object) (Workload, bool) {
+	ref := metav1.GetControllerOfNoCopy(object)
+	if ref == nil {
+		return Workload{}, false
+	}
+	return Workload{schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), ref.Name}, true
+}
+
+// WorkloadOf returns the workload of a pod: its controller, and in place of a ReplicaSet the Deployment that made it.
+// By the rule of its controller the name of such a ReplicaSet is that of the Deployment, a hyphen and the hash that the
+// pods carry as a label.
+func WorkloadOf(pod *corev1.Pod) (Workload, bool) {
+	w, ok := owner(pod)
+	if ok && w.is(appsv1.GroupName, "ReplicaSet") {
+		hash := pod.Labels[labelTemplateHash]
+		if name, cut := strings.CutSuffix(w.Name, "-"+hash); cut && hash != "" && name != "" {
+			w.Kind, w.Name = "Deployment", name
+		}
+	}
+	return w, ok
+}
+
+// Members returns the pods of the budget. They are the cache's and must not be changed.
+func Members(ctx context.Context, reader client.Reader, pub *v1beta1.PodUnavailableBudget) ([]*corev1.Pod, error) {
+	var list corev1.PodList
+	if err := reader.List(ctx, &list, client.InNamespace(pub.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	var out []*corev1.Pod
+	for i := range list.Items {
+		selected, err := Protects(ctx, reader, pub, &list.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		if selected {
+			out = append(out, &list.Items[i])
+		}
+	}
+	return out, nil
+}
+
+// Protects reports whether the pod, which is in the namespace of the budget, is one of its pods: by the selector, or
+// because its workload, or the one that made its workload, is the target.
+func Protects(
+	ctx context.Context, reader client.Reader, pub *v1beta1.PodUnavailableBudget, pod *corev1.Pod,
+) (bool, error) {
+	target := pub.Spec.TargetReference
+	if target == nil {
+		return disruption.Selects(&pub.Spec, pod), nil
+	}
+	group := schema.FromAPIVersionAndKind(target.APIVersion, target.Kind).Group
+	names := func(w Workload) bool { return w.is(group, target.Kind) && w.Name == target.Name }
+	if direct, ok := owner(pod); !ok || names(direct) {
+		return ok, nil
+	}
+	w, _ := WorkloadOf(pod)
+	if names(w) {
+		return true, nil
+	}
+	if target.Kind != apps.UnitedDeploymentKind.Kind {
+		return false, nil
+	}
+	// Its workloads make the pods.
+	object, _, err := read(ctx, reader, pub.Namespace, w)
+	if err != nil || object == nil {
+		return false, err
+	}
+	parent, ok := owner(object)
+	return ok && names(parent), nil
+}
+
+// read returns a workload of a kind that the cache has, nil for others and if there is none.
+func read(ctx context.Context, reader client.Reader, namespace string, w Workload) (client.Object, *int32, error) {
+	var object client.Object
+	var replicas func() *int32
+	switch {
+	case w.is(apps.GroupVersion.Group, apps.CloneSetKind.Kind):
+		o := &apps.CloneSet{}
+		object, replicas = o, func() *int32 { return o.Spec.Replicas }
+	case w.is(apps.GroupVersion.Group, apps.StatefulSetKind.Kind):
+		o := &apps.StatefulSet{}
+		object, replicas = o, func() *int32 { return o.Spec.Replicas }
+	case w.is(appsv1.GroupName, "Deployment"):
+		o := &appsv1.Deployment{}
+		object, replicas = o, func() *int32 { return o.Spec.Replicas }
+	case w.is(appsv1.GroupName, "StatefulSet"):
+		o := &appsv1.StatefulSet{}
+		object, replicas = o, func() *int32 { return o.Spec.Replicas }
+	case w.is(appsv1.GroupName, "ReplicaSet"):
+		o := &appsv1.ReplicaSet{}
+		object, replicas = o, func() *int32 { return o.Spec.Replicas }
+	case w.is(apps.GroupVersion.Group, apps.UnitedDeploymentKind.Kind):
+		o := &apps.UnitedDeployment{}
+		object, replicas = o, func() *int32 { return o.Spec.Replicas }
+	case w.is(apps.GroupVersion.Group, apps.DaemonSetKind.Kind):
+		o := &apps.DaemonSet{}
+		object, replicas = o, func() *int32 { return &o.Status.DesiredNumberScheduled }
+	default:
+		return nil, nil, nil
+	}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: w.Name}, object)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil, new(int32(0)), nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read %s %s: %w", w.Kind, w.Name, err)
+	}
+	return object, new(ptr.Deref(replicas(), 1)), nil
+}
+
+// ScaleError says that nothing tells how many pods a workload asks for.
+type ScaleError struct {
+	Workload
+	Err error
+}
+
+// Error says what to do.
+func (e *ScaleError) Error() string {
+	return fmt.Sprintf("%s %s of the protected pods does not say how many pods it asks for: set protectTotalReplicas (%v)",
+		e.Kind, e.Name, e.Err)
+}
+
+// Unwrap returns the error of the request.
+func (e *ScaleError) Unwrap() error { return e.Err }
+
+// Total returns how many pods there are to be: protectTotalReplicas, or what the workloads of the pods ask for, and
+// one for each pod without a workload. A workload that is gone asks for none. The error is a ScaleError if a workload
+// says nothing.
+func Total(
+	ctx context.Context, c client.Client, pub *v1beta1.PodUnavailableBudget, members []*corev1.Pod,
+) (int32, error) {
+	if fixed, ok := disruption.FixedTotal(pub); ok {
+		return fixed, nil
+	}
+	if target := pub.Spec.TargetReference; target != nil {
+		return scaleOf(ctx, c, pub.Namespace,
+			Workload{schema.FromAPIVersionAndKind(target.APIVersion, target.Kind), target.Name})
+	}
+	var total int32
+	counted := map[Workload]bool{}
+	for _, pod := range members {
+		w, ok := WorkloadOf(pod)
+		switch {
+		case !ok && pod.DeletionTimestamp == nil:
+			total++
+		case ok && !counted[w]:
+			counted[w] = true
+			n, err := scaleOf(ctx, c, pub.Namespace, w)
+			if err != nil {
+				return 0, err
+			}
+			total += n
+		}
+	}
+	return total, nil
+}
+
+// scaleOf returns how many pods a workload asks for: from the cache, or by its scale subresource.
+func scaleOf(ctx context.Context, c client.Client, namespace string, w Workload) (int32, error) {
+	_, replicas, err := read(ctx, c, namespace, w)
+	if err != nil || replicas != nil {
+		return ptr.Deref(replicas, 0), err
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(w.GroupVersionKind)
+	object.SetNamespace(namespace)
+	object.SetName(w.Name)
+	scale := &autoscalingv1.Scale{}
+	err = c.SubResource("scale").Get(ctx, object, scale)
+	switch {
+	case err == nil:
+		return scale.Spec.Replicas, nil
+	case apierrors.IsNotFound(err) && isGone(err, w.Name):
+		return 0, nil
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), meta.IsNoMatchError(err):
+		return 0, &ScaleError{w, err}
+	}
+	return 0, fmt.Errorf("read the scale of %s %s: %w", w.Kind, w.Name, err)
+}
+
+// isGone reports whether the error is about the object, and not about a subresource that its kind lacks.
+func isGone(err error, name string) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == name
+}
+
+// Watched reports whether events of workloads of this kind bring a new count.
+func Watched(w Workload) bool {
+	switch w.Group {
+	case appsv1.GroupName:
+		return w.Kind == "Deployment" || w.Kind == "StatefulSet"
+	case apps.GroupVersion.Group:
+		return slices.Contains([]string{apps.CloneSetKind.Kind, apps.DaemonSetKind.Kind, apps.StatefulSetKind.Kind,
+			apps.UnitedDeploymentKind.Kind}, w.Kind)
+	}
+	return false
+}
