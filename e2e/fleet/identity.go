@@ -296,7 +296,8 @@ func hubRules() []rbacv1.PolicyRule {
 		rule("events.k8s.io", "events", "create patch"),
 		rule("coordination.k8s.io", "leases", write),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", read),
-		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", read+" create update"),
+		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", read+" create update delete"),
+		rule("", "pods", "list"), // of a namespace that is protected
 		conversionRule(),
 	}
 }

@@ -23,6 +23,9 @@ const webhook = "flotilla-pods"
 // templates is the name of the ValidatingWebhookConfiguration for templates, as package serving has it.
 const templates = "flotilla-templates"
 
+// deletions is the name of the ValidatingWebhookConfiguration for deletions, as package deletion has it.
+const deletions = "flotilla-deletions"
+
 const (
 	read   = "get list watch"
 	change = "create update patch delete"
@@ -82,11 +85,12 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule("", "nodes", read),
 		rule("", "events", "create patch"),
 		rule("events.k8s.io", "events", "create patch"),
-		// The webhooks for pods and for templates, and where objects of our kinds are converted. Those of others must not be
+		// The webhooks for pods, templates and deletions, and where objects of our kinds are converted. Those of others must not be
 		// touched. The verb create knows no names.
 		rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations validatingwebhookconfigurations", read+" create"),
 		rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "update patch delete", webhook),
-		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update", templates),
+		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update", templates, deletions),
+		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "delete", deletions),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", read),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", "patch",
 			"advancedcronjobs.apps.kruise.io", "clonesets.apps.kruise.io", "daemonsets.apps.kruise.io",
