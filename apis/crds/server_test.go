@@ -55,6 +55,7 @@ func TestOnAPIServer(t *testing.T) {
 		{"BroadcastJob", testBroadcastJobRules},
 		{"AdvancedCronJob", testAdvancedCronJobRules},
 		{"AdvancedCronJobOfV1beta1", testAdvancedCronJobRulesOfV1beta1},
+		{"PersistentPodState", testPersistentPodStateRules},
 		{"ResourceDistribution", testResourceDistributionRules},
 		{"UnitedDeployment", testUnitedDeploymentRules},
 		{"WorkloadSpread", testWorkloadSpreadRules},
