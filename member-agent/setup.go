@@ -43,6 +43,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/broadcastjob"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/daemonset"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/persistentpodstate"
+	podstates "github.com/flotilla-dev/flotilla/member-agent/workloads/persistentpodstate/mutator"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/resourcedistribution"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/statefulset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/uniteddeployment"
@@ -179,6 +181,7 @@ func Kinds() []Kind {
 		{GVK: apps.BroadcastJobKind, Add: broadcastjob.Add, Reporting: broadcastjob.Reporting},
 		{GVK: apps.CloneSetKind, Add: cloneset.Add, Reporting: cloneset.Reporting},
 		{GVK: apps.DaemonSetKind, Add: daemonset.Add, Reporting: daemonset.Reporting},
+		{GVK: apps.PersistentPodStateKind, Add: persistentpodstate.Add},
 		{GVK: apps.ResourceDistributionKind, Add: resourcedistribution.Add,
 			Reporting: resourcedistribution.Reporting},
 		{GVK: apps.StatefulSetKind, Add: statefulset.Add, Reporting: statefulset.Reporting},
@@ -204,7 +207,7 @@ func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options, g *g
 	g.client, g.kinds = mgr.GetClient(), options.Kinds
 	env := &workload.Env{
 		Manager: mgr, Clock: options.MemberClock, Workers: options.Workers, ClusterName: options.ClusterName,
-		ShortHash: options.CloneSetShortHash, Distributes: options.Distributes, Gate: g,
+		ShortHash: options.CloneSetShortHash, Distributes: options.Distributes, Namespace: options.Namespace, Gate: g,
 	}
 	for _, kind := range g.kinds {
 		if err := kind.Add(ctx, env); err != nil {
@@ -224,7 +227,11 @@ func setupAdmission(
 		if err != nil {
 			return err
 		}
-		mutators = append(mutators, spreads)
+		states, err := podstates.New(mgr, hubs)
+		if err != nil {
+			return err
+		}
+		mutators = append(mutators, spreads, states)
 	}
 	return admission.Setup(mgr, admission.Options{
 		Server: options.Webhooks, Mutators: mutators, Clock: options.MemberClock,

@@ -76,8 +76,8 @@ func Rules() []rbacv1.PolicyRule {
 		rule("", "pods", "list"),
 		rule(crds, "customresourcedefinitions", read+" patch",
 			"advancedcronjobs.apps.kruise.io", "clonesets.apps.kruise.io", "daemonsets.apps.kruise.io",
-			"resourcedistributions.apps.kruise.io", "statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io",
-			"workloadspreads.apps.kruise.io"),
+			"persistentpodstates.apps.kruise.io", "resourcedistributions.apps.kruise.io", "statefulsets.apps.kruise.io",
+			"uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
 	}
 }
 

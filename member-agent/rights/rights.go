@@ -63,6 +63,11 @@ func OwnRules() []rbacv1.PolicyRule {
 		// A job is deleted after its ttlSecondsAfterFinished.
 		rule(kruise, "broadcastjobs", read+" create delete"),
 		rule(kruise, "advancedcronjobs", read),
+		// Annotations of workloads ask for PersistentPodStates.
+		rule(kruise, "persistentpodstates", write),
+		rule(kruise, "persistentpodstates/status", "get update patch"),
+		// White lists of kinds, which OpenKruise has in its namespace.
+		rule("", "configmaps", "get", "kruise-configuration"),
 		rule(kruise, "daemonsets resourcedistributions statefulsets uniteddeployments workloadspreads", read),
 		rule(kruise, "advancedcronjobs/status broadcastjobs/status clonesets/status daemonsets/status "+
 			"resourcedistributions/status statefulsets/status uniteddeployments/status workloadspreads/status",
@@ -94,8 +99,8 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule("apiextensions.k8s.io", "customresourcedefinitions", read),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", "patch",
 			"advancedcronjobs.apps.kruise.io", "clonesets.apps.kruise.io", "daemonsets.apps.kruise.io",
-			"resourcedistributions.apps.kruise.io", "statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io",
-			"workloadspreads.apps.kruise.io"),
+			"persistentpodstates.apps.kruise.io", "resourcedistributions.apps.kruise.io", "statefulsets.apps.kruise.io",
+			"uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
 	}
 }
 
