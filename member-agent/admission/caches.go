@@ -77,7 +77,7 @@ type Owner struct {
 	UID  types.UID
 }
 
-// mostOwners bounds a chain of owners. The longest that is known has three: UnitedDeployment, Deployment, ReplicaSet.
+// mostOwners bounds a chain of owners. The longest of our kinds has three.
 const mostOwners = 8
 
 // ControlledBy returns the controller of a new pod, then the controller of that, and so on. It reads owners of these
