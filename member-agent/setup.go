@@ -43,6 +43,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/broadcastjob"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/daemonset"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/launchpriority"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/persistentpodstate"
 	podstates "github.com/flotilla-dev/flotilla/member-agent/workloads/persistentpodstate/mutator"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/resourcedistribution"
@@ -214,6 +215,9 @@ func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options, g *g
 			return err
 		}
 	}
+	if err := launchpriority.Add(mgr); err != nil {
+		return err
+	}
 	return setupAdmission(ctx, mgr, options, g.federated)
 }
 
@@ -231,7 +235,7 @@ func setupAdmission(
 		if err != nil {
 			return err
 		}
-		mutators = append(mutators, spreads, states)
+		mutators = append(mutators, spreads, launchpriority.New(), states)
 	}
 	return admission.Setup(mgr, admission.Options{
 		Server: options.Webhooks, Mutators: mutators, Clock: options.MemberClock,

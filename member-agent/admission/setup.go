@@ -61,6 +61,8 @@ func Setup(mgr ctrl.Manager, options Options) error {
 		options.Server.Register(Path, NewHandler(mgr.GetLogger().WithName("pod-admission"), patience, options.Mutators...))
 		// One event that waits is enough: more of them ask for the same.
 		changed := make(chan event.GenericEvent, 1)
+		// The first one waits for the start: the scopes of a mutator may depend on no object.
+		changed <- event.GenericEvent{Object: &admissionregistrationv1.MutatingWebhookConfiguration{}}
 		options.Server.OnChange(func() {
 			select {
 			case changed <- event.GenericEvent{Object: &admissionregistrationv1.MutatingWebhookConfiguration{}}:

@@ -66,6 +66,8 @@ func OwnRules() []rbacv1.PolicyRule {
 		// Annotations of workloads ask for PersistentPodStates.
 		rule(kruise, "persistentpodstates", write),
 		rule(kruise, "persistentpodstates/status", "get update patch"),
+		// Barriers of pods whose containers start in an order. They are not read.
+		rule("", "configmaps", "create patch"),
 		// White lists of kinds, which OpenKruise has in its namespace.
 		rule("", "configmaps", "get", "kruise-configuration"),
 		rule(kruise, "daemonsets resourcedistributions statefulsets uniteddeployments workloadspreads", read),
