@@ -44,6 +44,9 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/broadcastjob"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/daemonset"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/launchpriority"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/persistentpodstate"
+	podstates "github.com/flotilla-dev/flotilla/member-agent/workloads/persistentpodstate/mutator"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/podunavailablebudget"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/podunavailablebudget/budgets"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/resourcedistribution"
@@ -188,6 +191,7 @@ func Kinds() []Kind {
 		{GVK: apps.BroadcastJobKind, Add: broadcastjob.Add, Reporting: broadcastjob.Reporting},
 		{GVK: apps.CloneSetKind, Add: cloneset.Add, Reporting: cloneset.Reporting},
 		{GVK: apps.DaemonSetKind, Add: daemonset.Add, Reporting: daemonset.Reporting},
+		{GVK: apps.PersistentPodStateKind, Add: persistentpodstate.Add},
 		{GVK: policy.PodUnavailableBudgetKind, Add: podunavailablebudget.Add,
 			Reporting: podunavailablebudget.Reporting},
 		{GVK: apps.ResourceDistributionKind, Add: resourcedistribution.Add,
@@ -219,13 +223,16 @@ func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options, g *g
 	}
 	env := &workload.Env{
 		Manager: mgr, Clock: options.MemberClock, Workers: options.Workers, ClusterName: options.ClusterName,
-		ShortHash: options.CloneSetShortHash, Distributes: options.Distributes, Gate: g,
+		ShortHash: options.CloneSetShortHash, Distributes: options.Distributes, Namespace: options.Namespace, Gate: g,
 		Disruptions: keeper,
 	}
 	for _, kind := range g.kinds {
 		if err := kind.Add(ctx, env); err != nil {
 			return err
 		}
+	}
+	if err := launchpriority.Add(mgr); err != nil {
+		return err
 	}
 	return setupAdmission(ctx, mgr, options, g.federated, keeper)
 }
@@ -242,7 +249,11 @@ func setupAdmission(
 		if err != nil {
 			return err
 		}
-		mutators = append(mutators, spreads)
+		states, err := podstates.New(mgr, hubs)
+		if err != nil {
+			return err
+		}
+		mutators = append(mutators, spreads, launchpriority.New(), states)
 	}
 	return admission.Setup(mgr, admission.Options{
 		Server: options.Webhooks, Mutators: mutators, Guards: []admission.Guard{keeper.Guard()},

@@ -58,6 +58,7 @@ func TestNamesAndColumns(t *testing.T) {
 			"AGE", "[CONTAINERS]", "[IMAGES]"}},
 		"BroadcastJob":         {"Namespaced", "bcj", false, []string{"Desired", "Active", "Succeeded", "Failed", "AGE"}},
 		"AdvancedCronJob":      {"Namespaced", "acj", false, []string{"Schedule", "Type", "LastScheduleTime", "AGE"}},
+		"PersistentPodState":   {"Namespaced", "", false, nil},
 		"ResourceDistribution": {"Cluster", "distributor", false, []string{"TOTAL", "SUCCEED", "FAILED"}},
 		"PodUnavailableBudget": {"Namespaced", "pub", false, []string{"Allowed", "Current", "Desired", "Total"}},
 		"UnitedDeployment":     {"Namespaced", "ud", true, []string{"DESIRED", "CURRENT", "UPDATED", "READY", "AGE"}},

@@ -56,6 +56,7 @@ func TestOnAPIServer(t *testing.T) {
 		{"BroadcastJob", testBroadcastJobRules},
 		{"AdvancedCronJob", testAdvancedCronJobRules},
 		{"AdvancedCronJobOfV1beta1", testAdvancedCronJobRulesOfV1beta1},
+		{"PersistentPodState", testPersistentPodStateRules},
 		{"ResourceDistribution", testResourceDistributionRules},
 		{"PodUnavailableBudget", testPodUnavailableBudgetRules},
 		{"PodUnavailableBudgetOfV1beta1", testPodUnavailableBudgetRulesOfV1beta1},

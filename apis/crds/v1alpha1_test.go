@@ -143,6 +143,7 @@ func testV1alpha1(t *testing.T, s *server) {
 		t.Run("DaemonSet", func(t *testing.T) { testDaemonSetRules(t, s) })
 		t.Run("BroadcastJob", func(t *testing.T) { testBroadcastJobRules(t, s) })
 		t.Run("AdvancedCronJob", func(t *testing.T) { testAdvancedCronJobRules(t, s) })
+		t.Run("PersistentPodState", func(t *testing.T) { testPersistentPodStateRules(t, s) })
 		t.Run("ResourceDistribution", func(t *testing.T) { testResourceDistributionRules(t, s) })
 		t.Run("PodUnavailableBudget", func(t *testing.T) { testPodUnavailableBudgetRules(t, s) })
 		t.Run("UnitedDeployment", func(t *testing.T) { testUnitedDeploymentRules(t, s) })

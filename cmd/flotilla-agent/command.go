@@ -32,6 +32,7 @@ import (
 	"github.com/flotilla-dev/flotilla/cmd/internal/serving"
 	"github.com/flotilla-dev/flotilla/cmd/internal/tracing"
 	memberagent "github.com/flotilla-dev/flotilla/member-agent"
+	"github.com/flotilla-dev/flotilla/member-agent/admission/deletion"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
 	"github.com/flotilla-dev/flotilla/member-agent/expiry"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/servertime"
@@ -263,9 +264,13 @@ func newManager(
 	}
 	var hooks *serving.Server
 	if f.webhook.On() {
-		var err error
+		deletions, err := f.webhook.Deletions(member, deletion.Configuration, deletion.Pods())
+		if err != nil {
+			return nil, nil, err
+		}
 		hooks, err = serving.New(member, serving.Options{
 			Flags: f.webhook, Program: program, Namespace: f.leaderNamespace, Clock: clocks.New(), Log: log.WithName("webhook"),
+			Validating: []serving.Validating{deletions},
 		})
 		if err != nil {
 			return nil, nil, err

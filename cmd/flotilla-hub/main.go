@@ -15,12 +15,14 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/internal/clocks"
 	"github.com/flotilla-dev/flotilla/cmd/internal/logs"
 	_ "github.com/flotilla-dev/flotilla/cmd/internal/roots" // its image has no certificates of authorities
 	"github.com/flotilla-dev/flotilla/cmd/internal/serving"
 	"github.com/flotilla-dev/flotilla/cmd/internal/tracing"
 	"github.com/flotilla-dev/flotilla/hub"
+	"github.com/flotilla-dev/flotilla/member-agent/admission/deletion"
 	"github.com/flotilla-dev/flotilla/member-agent/link/dial"
 )
 
@@ -170,9 +172,17 @@ func (f *flags) newManager(ctx context.Context, cfg *rest.Config) (ctrl.Manager,
 	if !f.webhook.On() {
 		return hub.NewManager(ctx, cfg, f.options)
 	}
+	// Pods are those of the hub's own cluster; those of members are counted by the workloads that have them.
+	contents := append(deletion.Pods(), deletion.Content{
+		Resource: topology.GroupVersion.WithResource("workloadplacements"), Name: "placed workloads",
+	})
+	deletions, err := f.webhook.Deletions(cfg, deletion.HubConfiguration, contents)
+	if err != nil {
+		return nil, err
+	}
 	server, err := serving.New(cfg, serving.Options{
 		Flags: f.webhook, Program: program, YieldTo: "flotilla-agent", Namespace: f.options.LeaderElectionNamespace,
-		Clock: clocks.New(), Log: f.options.Logger.WithName("webhook"),
+		Clock: clocks.New(), Log: f.options.Logger.WithName("webhook"), Validating: []serving.Validating{deletions},
 	})
 	if err != nil {
 		return nil, err

@@ -33,6 +33,9 @@ func TestFilesAreLinks(t *testing.T) {
 			t.Error(err)
 			continue
 		}
+		if filepath.Base(file) == "protection.yaml" { // TestGolden shows what it becomes
+			continue
+		}
 		if strings.HasSuffix(file, "-carried.yaml") { // by kind
 			carried := map[string][]rbacv1.PolicyRule{}
 			if err := yaml.UnmarshalStrict(data, &carried); err != nil || len(carried) == 0 {

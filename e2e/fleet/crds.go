@@ -7,12 +7,15 @@ import (
 	"slices"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery"
+
+	"github.com/flotilla-dev/flotilla/apis/protection"
 )
 
 // InstallCRDs gives the cluster every CustomResourceDefinition in the *.yaml files at the top of files and returns when
@@ -27,6 +30,25 @@ func (c *Cluster) InstallCRDs(ctx context.Context, files fs.FS) error {
 // ApplyCRDs is InstallCRDs by the API alone, as a user does it: the API server checks every definition.
 func (c *Cluster) ApplyCRDs(ctx context.Context, files fs.FS) error {
 	return c.installCRDs(ctx, files, true)
+}
+
+// InstallProtection gives the cluster the policy for deletion protection, as the charts do.
+func (c *Cluster) InstallProtection(ctx context.Context) error {
+	objects, err := protection.Objects(AgentUser)
+	if err != nil {
+		return fmt.Errorf("install the deletion protection in %s: %w", c.Name, err)
+	}
+	group := admissionregistrationv1.SchemeGroupVersion
+	for _, object := range objects {
+		resource := group.WithResource("validatingadmissionpolicies")
+		if object.GetKind() == "ValidatingAdmissionPolicyBinding" {
+			resource = group.WithResource("validatingadmissionpolicybindings")
+		}
+		if err := c.applyAll(ctx, resource, []*unstructured.Unstructured{object}); err != nil {
+			return fmt.Errorf("install the deletion protection: %w", err)
+		}
+	}
+	return nil
 }
 
 func (c *Cluster) installCRDs(ctx context.Context, files fs.FS, ask bool) error {

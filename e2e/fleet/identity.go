@@ -296,7 +296,8 @@ func hubRules() []rbacv1.PolicyRule {
 		rule("events.k8s.io", "events", "create patch"),
 		rule("coordination.k8s.io", "leases", write),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", read),
-		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", read+" create update"),
+		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", read+" create update delete"),
+		rule("", "pods", "list"), // of a namespace that is protected
 		conversionRule(),
 	}
 }
@@ -321,7 +322,8 @@ func (c *Cluster) ensureNamespace(ctx context.Context, name string) error {
 func conversionRule() rbacv1.PolicyRule {
 	ours := rule("apiextensions.k8s.io", "customresourcedefinitions", "patch")
 	ours.ResourceNames = []string{"advancedcronjobs.apps.kruise.io", "clonesets.apps.kruise.io",
-		"daemonsets.apps.kruise.io", "podunavailablebudgets.policy.kruise.io", "resourcedistributions.apps.kruise.io",
+		"daemonsets.apps.kruise.io", "persistentpodstates.apps.kruise.io", "podunavailablebudgets.policy.kruise.io",
+		"resourcedistributions.apps.kruise.io",
 		"statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"}
 	return ours
 }

@@ -77,6 +77,8 @@ func kwokConfig(cfg *Config, spec ClusterSpec, dir string, ports clusterPorts, a
 			{"cluster-signing-duration", life.String()},
 			// There is one of each. With an election the next one would wait 15 s for the Lease of a killed one.
 			{"leader-elect", "false"},
+			// As everywhere: the garbage collector and the controller of namespaces have names of their own.
+			{"use-service-account-credentials", "true"},
 		}},
 		{"name": "kube-scheduler", "extraArgs": []arg{{"leader-elect", "false"}}},
 	}

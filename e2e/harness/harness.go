@@ -135,7 +135,12 @@ func (h *Harness) equip(ctx, life context.Context, bin string) error {
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, c := range h.Fleet.Clusters() {
-		group.Go(func() error { return c.InstallCRDs(groupCtx, crds.FS) })
+		group.Go(func() error {
+			if err := c.InstallCRDs(groupCtx, crds.FS); err != nil {
+				return err
+			}
+			return c.InstallProtection(groupCtx)
+		})
 	}
 	if err := group.Wait(); err != nil {
 		return err

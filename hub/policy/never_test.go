@@ -24,6 +24,9 @@ func TestPolicyNamesKindThatIsNeverPlaced(t *testing.T) {
 			"apply the ContainerRecreateRequest in the member that runs them"},
 		{"EphemeralJob", "EphemeralJob, which names pods of one cluster: " +
 			"apply the EphemeralJob in the member that runs them"},
+		{"PersistentPodState", "PersistentPodState, which records nodes of one cluster: annotate the StatefulSet with " +
+			"kruise.io/auto-generate-persistent-pod-state=true, which makes one in each member, or apply the " +
+			"PersistentPodState in the member"},
 	} {
 		for _, version := range []string{"", "apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"} {
 			spec := &topology.FederationPolicySpec{Workloads: []topology.WorkloadSelector{

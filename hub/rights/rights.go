@@ -14,6 +14,9 @@ const program = "flotilla-hub"
 // templates is the name of the ValidatingWebhookConfiguration for templates, as package serving has it.
 const templates = "flotilla-templates"
 
+// deletions is the name of the ValidatingWebhookConfiguration for deletions, as package deletion has it.
+const deletions = "flotilla-hub-deletions"
+
 const read = "get list watch"
 
 func rule(group, resources, verbs string, names ...string) rbacv1.PolicyRule {
@@ -69,12 +72,16 @@ func Rules() []rbacv1.PolicyRule {
 		// Each member has a namespace, and a Lease in it. Namespaces are never deleted.
 		rule("", "namespaces", read+" create"),
 		rule("coordination.k8s.io", "leases", read),
-		// Where templates are checked, and objects of our kinds are converted. The verb create knows no names.
+		// Where templates and deletions are checked, and objects of our kinds are converted. The verb create knows no names.
 		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", read+" create"),
-		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update", templates),
+		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update", templates, deletions),
+		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "delete", deletions),
+		// What keeps a namespace that is protected: only metadata is read.
+		rule("", "pods", "list"),
 		rule(crds, "customresourcedefinitions", read+" patch",
 			"advancedcronjobs.apps.kruise.io", "clonesets.apps.kruise.io", "daemonsets.apps.kruise.io",
-			"podunavailablebudgets.policy.kruise.io", "resourcedistributions.apps.kruise.io", "statefulsets.apps.kruise.io",
+			"persistentpodstates.apps.kruise.io", "podunavailablebudgets.policy.kruise.io",
+			"resourcedistributions.apps.kruise.io", "statefulsets.apps.kruise.io",
 			"uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
 	}
 }

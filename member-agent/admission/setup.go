@@ -118,6 +118,8 @@ func ours() predicate.Predicate {
 func changes(server Server) source.Source {
 	// One event that waits is enough: more of them ask for the same.
 	changed := make(chan event.GenericEvent, 1)
+	// The first one waits for the start: scopes may depend on no object.
+	changed <- event.GenericEvent{Object: &admissionregistrationv1.MutatingWebhookConfiguration{}}
 	server.OnChange(func() {
 		select {
 		case changed <- event.GenericEvent{Object: &admissionregistrationv1.MutatingWebhookConfiguration{}}:

@@ -23,6 +23,9 @@ const webhook = "flotilla-pods"
 // templates is the name of the ValidatingWebhookConfiguration for templates, as package serving has it.
 const templates = "flotilla-templates"
 
+// deletions is the name of the ValidatingWebhookConfiguration for deletions, as package deletion has it.
+const deletions = "flotilla-deletions"
+
 const (
 	read   = "get list watch"
 	change = "create update patch delete"
@@ -63,6 +66,13 @@ func OwnRules() []rbacv1.PolicyRule {
 		// A job is deleted after its ttlSecondsAfterFinished.
 		rule(kruise, "broadcastjobs", read+" create delete"),
 		rule(kruise, "advancedcronjobs", read),
+		// Annotations of workloads ask for PersistentPodStates.
+		rule(kruise, "persistentpodstates", write),
+		rule(kruise, "persistentpodstates/status", "get update patch"),
+		// Barriers of pods whose containers start in an order. They are not read.
+		rule("", "configmaps", "create patch"),
+		// White lists of kinds, which OpenKruise has in its namespace.
+		rule("", "configmaps", "get", "kruise-configuration"),
 		rule(kruise, "daemonsets resourcedistributions statefulsets uniteddeployments workloadspreads", read),
 		rule(kruise, "advancedcronjobs/status broadcastjobs/status clonesets/status daemonsets/status "+
 			"resourcedistributions/status statefulsets/status uniteddeployments/status workloadspreads/status",
@@ -87,18 +97,19 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule("", "nodes", read),
 		rule("", "events", "create patch"),
 		rule("events.k8s.io", "events", "create patch"),
-		// The webhooks for pods and for templates, and where objects of our kinds are converted. Those of others must not be
+		// The webhooks for pods, templates and deletions, and where objects of our kinds are converted. Those of others must not be
 		// touched. The verb create knows no names.
 		rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations validatingwebhookconfigurations", read+" create"),
 		rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "update patch delete", webhook),
 		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update patch delete", webhook),
-		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update", templates),
+		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update", templates, deletions),
+		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "delete", deletions),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", read),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", "patch",
 			"advancedcronjobs.apps.kruise.io", "clonesets.apps.kruise.io", "daemonsets.apps.kruise.io",
-			"podunavailablebudgets.policy.kruise.io", "resourcedistributions.apps.kruise.io", "statefulsets.apps.kruise.io",
-			"uniteddeployments.apps.kruise.io",
-			"workloadspreads.apps.kruise.io"),
+			"persistentpodstates.apps.kruise.io", "podunavailablebudgets.policy.kruise.io",
+			"resourcedistributions.apps.kruise.io", "statefulsets.apps.kruise.io",
+			"uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
 	}
 }
 

@@ -35,6 +35,8 @@ type Env struct {
 	ShortHash bool
 	// Distributes: the agent may read and write the Secrets and ConfigMaps of all namespaces, for ResourceDistributions.
 	Distributes bool
+	// Namespace is the agent's own; empty is the default.
+	Namespace string
 	// Pods and Claims read the manager's cache. Kinds that need one set it up if it is nil.
 	Pods   *podset.Source
 	Claims *volumes.Source

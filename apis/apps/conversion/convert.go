@@ -57,6 +57,9 @@ func kinds() map[string]kind {
 			func() runtime.Object { return &v1alpha1.CloneSet{} }, func() runtime.Object { return &v1beta1.CloneSet{} }),
 		v1beta1.DaemonSetKind.Kind: of(upDaemonSet, downDaemonSet,
 			func() runtime.Object { return &v1alpha1.DaemonSet{} }, func() runtime.Object { return &v1beta1.DaemonSet{} }),
+		v1beta1.PersistentPodStateKind.Kind: of(upPersistentPodState, downPersistentPodState,
+			func() runtime.Object { return &v1alpha1.PersistentPodState{} },
+			func() runtime.Object { return &v1beta1.PersistentPodState{} }),
 		policybeta.PodUnavailableBudgetKind.Kind: of(upPodUnavailableBudget, downPodUnavailableBudget,
 			func() runtime.Object { return &policyalpha.PodUnavailableBudget{} },
 			func() runtime.Object { return &policybeta.PodUnavailableBudget{} }),
@@ -84,7 +87,8 @@ func kinds() map[string]kind {
 func Kinds() []schema.GroupKind {
 	return []schema.GroupKind{
 		v1beta1.AdvancedCronJobKind.GroupKind(), v1beta1.BroadcastJobKind.GroupKind(), v1beta1.CloneSetKind.GroupKind(),
-		v1beta1.DaemonSetKind.GroupKind(), v1beta1.ResourceDistributionKind.GroupKind(), v1beta1.StatefulSetKind.GroupKind(),
+		v1beta1.DaemonSetKind.GroupKind(), v1beta1.PersistentPodStateKind.GroupKind(),
+		v1beta1.ResourceDistributionKind.GroupKind(), v1beta1.StatefulSetKind.GroupKind(),
 		v1beta1.UnitedDeploymentKind.GroupKind(), v1beta1.WorkloadSpreadKind.GroupKind(),
 		policybeta.PodUnavailableBudgetKind.GroupKind(),
 	}

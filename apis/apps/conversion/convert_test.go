@@ -154,6 +154,10 @@ func TestMapping(t *testing.T) {
 			`{spec: {resource: {apiVersion: v1, kind: Secret, data: {a: Yg==}, future: [1]}, targets: {allNamespaces: true, namespaceLabelSelector: {matchLabels: {a: b}}}}, status: {desired: 2, conditions: [{type: ConflictOccurred, failedNamespace: [a]}]}}`,
 			`{spec: {resource: {apiVersion: v1, kind: Secret, data: {a: Yg==}, future: [1]}, targets: {allNamespaces: true, namespaceSelector: {matchLabels: {a: b}}}}, status: {desired: 2, conditions: [{type: ConflictOccurred, failedNamespaces: [a]}]}}`},
 
+		{"a PersistentPodState", "PersistentPodState",
+			`{spec: {requiredPersistentTopology: {nodeTopologyKeys: [a]}, preferredPersistentTopology: [{weight: 1, preference: {nodeTopologyKeys: [b]}}], flotilla: {missingNodes: Release}}, status: {podStates: {a-0: {nodeTopologyLabels: {a: x}}}}}`,
+			`{spec: {requiredPersistentTopology: {keys: [a]}, preferredPersistentTopology: [{weight: 1, preference: {keys: [b]}}], flotilla: {missingNodes: Release}}, status: {podStates: {a-0: {nodeTopologyLabels: {a: x}}}}}`},
+
 		{"terms", "WorkloadSpread", `spec: {subsets: [{name: a, requiredNodeSelectorTerm: {matchExpressions: []}, maxReplicas: 3}, {name: b, preferredNodeSelectorTerms: [{weight: 1}], patch: {a: b}}]}`,
 			`spec: {subsets: [{name: a, requiredNodeSelector: {matchExpressions: []}, maxReplicas: 3}, {name: b, preferredNodeSelector: [{weight: 1}], patch: {a: b}}]}`},
 		{"a spread's status", "WorkloadSpread", `{spec: {}, status: {subsetStatuses: [{name: a, missingReplicas: -1, conditions: [{type: Schedulable, status: "False", observedGeneration: 2}]}]}}`,

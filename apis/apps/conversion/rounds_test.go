@@ -48,6 +48,8 @@ func starts() []func() k8sruntime.Object {
 		func() k8sruntime.Object { return &v1beta1.BroadcastJob{} },
 		func() k8sruntime.Object { return &v1alpha1.AdvancedCronJob{} },
 		func() k8sruntime.Object { return &v1beta1.AdvancedCronJob{} },
+		func() k8sruntime.Object { return &v1alpha1.PersistentPodState{} },
+		func() k8sruntime.Object { return &v1beta1.PersistentPodState{} },
 		func() k8sruntime.Object { return &v1alpha1.ResourceDistribution{} },
 		func() k8sruntime.Object { return &v1beta1.ResourceDistribution{} },
 		func() k8sruntime.Object { return &v1alpha1.UnitedDeployment{} }, func() k8sruntime.Object {

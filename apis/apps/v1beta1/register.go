@@ -15,6 +15,7 @@ var (
 	BroadcastJobKind         = GroupVersion.WithKind("BroadcastJob")
 	CloneSetKind             = GroupVersion.WithKind("CloneSet")
 	DaemonSetKind            = GroupVersion.WithKind("DaemonSet")
+	PersistentPodStateKind   = GroupVersion.WithKind("PersistentPodState")
 	ResourceDistributionKind = GroupVersion.WithKind("ResourceDistribution")
 	StatefulSetKind          = GroupVersion.WithKind("StatefulSet")
 	UnitedDeploymentKind     = GroupVersion.WithKind("UnitedDeployment")
@@ -28,6 +29,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&BroadcastJob{}, &BroadcastJobList{},
 		&CloneSet{}, &CloneSetList{},
 		&DaemonSet{}, &DaemonSetList{},
+		&PersistentPodState{}, &PersistentPodStateList{},
 		&ResourceDistribution{}, &ResourceDistributionList{},
 		&StatefulSet{}, &StatefulSetList{},
 		&UnitedDeployment{}, &UnitedDeploymentList{},

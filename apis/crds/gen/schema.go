@@ -316,11 +316,15 @@ func nodeSelectorTerms() []string {
 	return []string{"nodeSelectorTerm", "requiredNodeSelector", "requiredNodeSelectorTerm", "preference"}
 }
 
-// boundNodeSelectorTerm bounds the requirements of a term. Its values may be names of nodes.
+// boundNodeSelectorTerm bounds the requirements of a term. Its values may be names of nodes. A preference without
+// requirements is another type: that of a PersistentPodState.
 func boundNodeSelectorTerm(term schema) {
 	properties, _ := term["properties"].(map[string]any)
 	for _, name := range []string{"matchExpressions", "matchFields"} {
-		expressions, _ := properties[name].(map[string]any)
+		expressions, ok := properties[name].(map[string]any)
+		if !ok {
+			continue
+		}
 		boundExpressions(expressions, maxName, "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 	}
 }

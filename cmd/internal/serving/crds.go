@@ -30,8 +30,8 @@ import (
 // an agent both serve in one cluster, the agent does: the hub leaves alone what names the agent.
 const AnnotationConverter = "topology.flotilla.dev/converter"
 
-// definitions keeps spec.conversion.webhook.clientConfig of our CustomResourceDefinitions, and the configuration of the
-// webhook for templates. One replica does, the leader.
+// definitions keeps spec.conversion.webhook.clientConfig of our CustomResourceDefinitions, and the configurations of the
+// validating webhooks. One replica does, the leader.
 type definitions struct {
 	client apiextensions.Interface
 	core   kubernetes.Interface
@@ -40,11 +40,12 @@ type definitions struct {
 	program, yieldTo string
 	// config fails until there is something to write.
 	config func() (apiextensionsv1.WebhookClientConfig, error)
-	// templates is the same for the webhook for templates.
-	templates func() (admissionregistrationv1.WebhookClientConfig, error)
-	bell      bell
-	clock     clock.WithTicker
-	log       logr.Logger
+	// validating are the validating webhooks; validatingClient is what config is, for one of them by its path.
+	validating       []Validating
+	validatingClient func(path string) (admissionregistrationv1.WebhookClientConfig, error)
+	bell             bell
+	clock            clock.WithTicker
+	log              logr.Logger
 }
 
 // convertedNames returns the names of our CustomResourceDefinitions that have a conversion webhook.
@@ -74,15 +75,12 @@ func (d *definitions) Start(ctx context.Context) error {
 		})
 		watching.Go(func() { d.bell.watch(ctx, informer) })
 	}
-	configurations := webhooks.NewFilteredValidatingWebhookConfigurationInformer(
-		d.core,
-		0,
-		nil,
-		func(o *metav1.ListOptions) {
-			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, TemplatesConfiguration).String()
-		},
-	)
-	watching.Go(func() { d.bell.watch(ctx, configurations) })
+	for _, v := range d.validating {
+		informer := webhooks.NewFilteredValidatingWebhookConfigurationInformer(d.core, 0, nil, func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, v.Name).String()
+		})
+		watching.Go(func() { d.bell.watch(ctx, informer) })
+	}
 	told := ""
 	for {
 		began, again := d.clock.Now(), lookAgain
@@ -92,8 +90,8 @@ func (d *definitions) Start(ctx context.Context) error {
 			if ctx.Err() == nil && err.Error() != told {
 				d.log.Error(
 					err,
-					"Cannot keep what API servers call; requests for other versions than v1beta1 may fail, and templates are not "+
-						"checked",
+					"Cannot keep what API servers call; requests for other versions than v1beta1 may fail, and "+
+						"templates and deletions may not be checked",
 				)
 			}
 			told = err.Error()
@@ -118,10 +116,7 @@ func (d *definitions) look(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("set the conversion webhook of CustomResourceDefinition %s: %w", name, err))
 		}
 	}
-	if err := d.setTemplates(ctx); err != nil {
-		errs = append(errs, fmt.Errorf("set ValidatingWebhookConfiguration %s: %w", TemplatesConfiguration, err))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, d.setAll(ctx)...)...)
 }
 
 func (d *definitions) set(ctx context.Context, name string, config apiextensionsv1.WebhookClientConfig) error {

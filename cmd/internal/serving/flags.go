@@ -18,6 +18,8 @@ type Flags struct {
 	BindAddress string
 	// URL is https://host[:port] under which API servers reach this server; empty means the program's Service.
 	URL string
+	// DeletionProtection reports whether the deletion of namespaces and definitions is guarded.
+	DeletionProtection bool
 }
 
 // Add adds the flags to the set. The Service of that name is what API servers call without --webhook-url.
@@ -35,6 +37,9 @@ func (f *Flags) Add(set *pflag.FlagSet, service string) {
 		"https://host:port under which API servers reach that address; empty means the Service "+service+", port 443, in "+
 			"the namespace of --leader-election-namespace",
 	)
+	set.BoolVar(&f.DeletionProtection, "deletion-protection", true, "refuse to delete namespaces and "+
+		"CustomResourceDefinitions with the label policy.kruise.io/delete-protection, as the label says; "+
+		"needs --webhook-bind-address")
 }
 
 // On tells whether there is a server.

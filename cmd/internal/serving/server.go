@@ -20,7 +20,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	"github.com/flotilla-dev/flotilla/member-agent/expiry"
@@ -46,6 +45,8 @@ type Options struct {
 	Namespace string
 	Clock     clock.WithTicker
 	Log       logr.Logger
+	// Validating are validating webhooks beside the one for templates.
+	Validating []Validating
 	// AuthorityLife and CertificateLife are how long those are valid; 0 means ten years and one.
 	AuthorityLife, CertificateLife time.Duration
 }
@@ -101,7 +102,8 @@ func newServer(core kubernetes.Interface, extensions apiextensions.Interface, o 
 			c, err := s.ClientConfig(crds.ConversionPath)
 			return forConversion(c), err
 		},
-		templates: func() (admissionv1.WebhookClientConfig, error) { return s.ClientConfig(TemplatesPath) },
+		validating:       append([]Validating{validateTemplates()}, o.Validating...),
+		validatingClient: s.ClientConfig,
 	}
 	s.OnChange(s.definitions.bell.ring)
 	s.Server = webhook.NewServer(webhook.Options{Host: host, Port: port, TLSOpts: []func(*tls.Config){
@@ -117,7 +119,11 @@ func (s *Server) Setup(mgr ctrl.Manager) error {
 		return fmt.Errorf("set up conversion: %w", err)
 	}
 	s.Register(crds.ConversionPath, handler)
-	s.Register(TemplatesPath, &webhook.Admission{Handler: admission.HandlerFunc(handleTemplates)})
+	for i := range s.definitions.validating {
+		if v := &s.definitions.validating[i]; !v.Off {
+			s.Register(v.Path, v.handler())
+		}
+	}
 	if got := mgr.GetWebhookServer(); got != webhook.Server(s) { // this adds it
 		return fmt.Errorf("set up the webhook server: the manager has another one, %T", got)
 	}

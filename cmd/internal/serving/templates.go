@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -46,11 +44,10 @@ func handleTemplates(_ context.Context, request admission.Request) admission.Res
 	return response
 }
 
-// templates returns the webhook for templates with all defaults of the API server filled in.
-func templates(client admissionregistrationv1.WebhookClientConfig) admissionregistrationv1.ValidatingWebhook {
+// templates returns the webhook for templates with all defaults of the API server filled in but for the client.
+func templates() admissionregistrationv1.ValidatingWebhook {
 	return admissionregistrationv1.ValidatingWebhook{
-		Name:         templatesWebhook,
-		ClientConfig: client,
+		Name: templatesWebhook,
 		Rules: []admissionregistrationv1.RuleWithOperations{{
 			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
 			Rule: admissionregistrationv1.Rule{
@@ -72,43 +69,4 @@ func templates(client admissionregistrationv1.WebhookClientConfig) admissionregi
 			{Name: "template-changed", Expression: templateChanged},
 		},
 	}
-}
-
-// setTemplates keeps the configuration of the webhook for templates. Selectors that others added stay.
-func (d *definitions) setTemplates(ctx context.Context) error {
-	client, err := d.templates()
-	if err != nil {
-		return nil // the bell rings when there is a certificate
-	}
-	api := d.core.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	webhook := templates(client)
-	live, err := api.Get(ctx, TemplatesConfiguration, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		_, err = api.Create(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{
-				Name: TemplatesConfiguration, Annotations: map[string]string{AnnotationConverter: d.program},
-			},
-			Webhooks: []admissionregistrationv1.ValidatingWebhook{webhook},
-		}, metav1.CreateOptions{FieldManager: d.program})
-		return err
-	}
-	if err != nil {
-		return err
-	}
-	server := live.Annotations[AnnotationConverter]
-	if d.yieldTo != "" && server == d.yieldTo {
-		return nil
-	}
-	if len(live.Webhooks) == 1 {
-		webhook.NamespaceSelector = live.Webhooks[0].NamespaceSelector
-		webhook.ObjectSelector = live.Webhooks[0].ObjectSelector
-	}
-	if server == d.program && len(live.Webhooks) == 1 && equality.Semantic.DeepEqual(live.Webhooks[0], webhook) {
-		return nil
-	}
-	live = live.DeepCopy()
-	metav1.SetMetaDataAnnotation(&live.ObjectMeta, AnnotationConverter, d.program)
-	live.Webhooks = []admissionregistrationv1.ValidatingWebhook{webhook}
-	_, err = api.Update(ctx, live, metav1.UpdateOptions{FieldManager: d.program})
-	return err
 }

@@ -21,6 +21,8 @@ func bases() map[string]map[string]any {
 		"CloneSet " + apps + "v1alpha1":               object("api", cloneSet(older)),
 		"DaemonSet " + apps + "v1beta1":               object("log", daemonSet(true)),
 		"DaemonSet " + apps + "v1alpha1":              object("log", daemonSet(false)),
+		"PersistentPodState " + apps + "v1beta1":      object("db", podState("keys")),
+		"PersistentPodState " + apps + "v1alpha1":     object("db", podState("nodeTopologyKeys")),
 		"ResourceDistribution " + apps + "v1beta1":    without(object("pull", distribution("namespaceSelector"))),
 		"ResourceDistribution " + apps + "v1alpha1":   without(object("pull", distribution("namespaceLabelSelector"))),
 		"PodUnavailableBudget " + policy + "v1beta1":  object("web", budget(true)),
@@ -124,6 +126,18 @@ func broadcastJob() map[string]any {
 				map[string]any{"name": "probe", "pod": map[string]any{"template": probe}},
 			},
 		}},
+	}
+}
+
+// podState returns the spec of a PersistentPodState, with the name that its version has for keys.
+func podState(keys string) map[string]any {
+	term := func(key string) map[string]any { return map[string]any{keys: []any{key}} }
+	return map[string]any{
+		"targetRef":                   map[string]any{"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "db"},
+		"persistentPodAnnotations":    []any{map[string]any{"key": "example.org/ip"}},
+		"requiredPersistentTopology":  term("topology.kubernetes.io/zone"),
+		"preferredPersistentTopology": []any{map[string]any{"weight": int64(50), "preference": term("kubernetes.io/hostname")}},
+		"flotilla":                    map[string]any{"missingNodes": "Release"},
 	}
 }
 

@@ -9,17 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/launch"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
-)
-
-const (
-	// envPriority is the published variable of a container that puts it in a batch; its value is a whole number, 0
-	// where a container has none.
-	envPriority = "KRUISE_CONTAINER_PRIORITY"
-	// annotationPriority is the published annotation of a pod whose containers start in an order. Its value ordered
-	// means the order of the list, whatever the variables say.
-	annotationPriority = "apps.kruise.io/container-launch-priority"
-	ordered            = "Ordered"
 )
 
 // annotationRuntimeMeta is written by the node daemon, which restarts containers whose environment reads changed
@@ -231,11 +222,11 @@ func (w work) split(pod *corev1.Pod) (batch, rest work, names []string) {
 	highest := math.MinInt
 	for i := range pod.Spec.Containers {
 		if w.has(pod.Spec.Containers[i].Name) {
-			highest = max(highest, priority(pod, i))
+			highest = max(highest, launch.Priority(pod, i))
 		}
 	}
 	for i := range pod.Spec.Containers {
-		if name := pod.Spec.Containers[i].Name; w.has(name) && priority(pod, i) == highest {
+		if name := pod.Spec.Containers[i].Name; w.has(name) && launch.Priority(pod, i) == highest {
 			names = append(names, name)
 		}
 	}
@@ -280,21 +271,4 @@ func sharesKey(a, b Metadata) bool {
 		}
 	}
 	return false
-}
-
-// priority returns the rank of the pod's container with that index; containers of a higher rank change first. Without a
-// variable, or with one that is no whole number, it is 0.
-func priority(pod *corev1.Pod, index int) int {
-	if pod.Annotations[annotationPriority] == ordered {
-		return -index
-	}
-	for _, e := range slices.Backward(pod.Spec.Containers[index].Env) { // of two variables of one name the last one holds
-		if e.Name == envPriority {
-			if rank, err := strconv.Atoi(e.Value); err == nil {
-				return rank
-			}
-			return 0
-		}
-	}
-	return 0
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/inventory/capi"
 	"github.com/flotilla-dev/flotilla/hub/inventory/registration"
 	"github.com/flotilla-dev/flotilla/member-agent/admission"
+	"github.com/flotilla-dev/flotilla/member-agent/admission/deletion"
 	"github.com/flotilla-dev/flotilla/member-agent/link/credential"
 )
 
@@ -177,6 +178,9 @@ func (c *cluster) Uninstall(ctx context.Context) error {
 		},
 		&admissionregistrationv1.MutatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: admission.ConfigurationName},
+		},
+		&admissionregistrationv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: deletion.Configuration},
 		},
 	)
 	for i, object := range objects {

@@ -99,7 +99,13 @@ func (o *options) bringUp(ctx context.Context, t *talk) (*fleet.Fleet, error) {
 		return nil, err
 	}
 	t.say("installing the CRDs in all clusters")
-	if err := everywhere(f.Clusters(), func(c *fleet.Cluster) error { return c.InstallCRDs(ctx, crds.FS) }); err != nil {
+	err = everywhere(f.Clusters(), func(c *fleet.Cluster) error {
+		if err := c.InstallCRDs(ctx, crds.FS); err != nil {
+			return err
+		}
+		return c.InstallProtection(ctx)
+	})
+	if err != nil {
 		return nil, err
 	}
 	if err := stopOutdated(ctx, f, programs, t); err != nil {
