@@ -42,7 +42,8 @@ func TestPolicyNamesKindThatIsNeverPlaced(t *testing.T) {
 		}
 	}
 	budget := selecting("policy.kruise.io/v1beta1", "PodUnavailableBudget")
-	const want = "PodUnavailableBudget, which limits the pods of one cluster: apply the PodUnavailableBudget in each member"
+	const want = "PodUnavailableBudget, which limits the pods of one cluster: " +
+		"apply the PodUnavailableBudget in each member"
 	if got := neverPlaced(budget, "shop", table); len(got) != 1 || got[0] != want {
 		t.Errorf("a budget: %q", got)
 	}
