@@ -205,6 +205,9 @@ func (w *world) budget(name string, maxUnavailable int, total *int32) {
 	w.must(w.Create(w.Context(), pub))
 	w.eventually("the budget counts", func() string {
 		w.must(w.Get(w.Context(), client.ObjectKeyFromObject(pub), pub))
+		if pub.Status.ObservedGeneration != pub.Generation {
+			return "not yet"
+		}
 		return differs(int(pub.Status.UnavailableAllowed), maxUnavailable)
 	})
 	w.guarded()
@@ -317,11 +320,14 @@ func rollOut(w *world, policy apps.PodUpdatePolicyType) {
 	w.must(w.Create(w.Context(), cs))
 	w.eventually("the pods are ready", func() string { return differs(w.ready(), replicas) })
 	w.budget("web", 0, nil)
-	for _, pod := range w.list() {
-		if pod.Annotations[v1beta1.AnnotationRelatedPub] != "web" {
-			w.Errorf("pod %s names the budget %q", pod.Name, pod.Annotations[v1beta1.AnnotationRelatedPub])
+	w.eventually("the pods name the budget", func() string {
+		for _, pod := range w.list() {
+			if pod.Annotations[v1beta1.AnnotationRelatedPub] != "web" {
+				return pod.Name + " does not"
+			}
 		}
-	}
+		return ""
+	})
 	least := replicas
 	patch := client.RawPatch("application/json-patch+json",
 		[]byte(`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"web:2"}]`))

@@ -81,10 +81,15 @@ func New(mgr ctrl.Manager, options Options) (*Keeper, error) {
 		options.Clock = clock.RealClock{}
 	}
 	k := &Keeper{
-		client: mgr.GetClient(), live: mgr.GetAPIReader(), known: &known{cache: mgr.GetCache()}, options: options,
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), options: options,
+		known:   &known{cache: mgr.GetCache(), clock: options.Clock, begun: options.Clock.Now()},
 		budgets: map[types.NamespacedName]*budget{},
 	}
-	if err := mgr.Add(k.known); err != nil {
+	err := mgr.Add(k.known)
+	if err == nil {
+		err = mgr.AddReadyzCheck("pod-budgets", k.known.ready)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("set up PodUnavailableBudgets: %w", err)
 	}
 	return k, nil

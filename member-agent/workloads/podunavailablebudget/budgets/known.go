@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,6 +25,19 @@ type known struct {
 	cache cache.Cache
 	// listed is set when they have been listed, missing while the cluster has no such kind.
 	listed, missing atomic.Bool
+	clock           clock.PassiveClock
+	begun           time.Time
+}
+
+// startTime is how long a new replica may keep itself out of the Service. One that may not list budgets serves the rest.
+const startTime = 30 * time.Second
+
+// ready is nil when this replica may get its share of the requests. Until then another replica decides.
+func (k *known) ready(*http.Request) error {
+	if k.listed.Load() || k.missing.Load() || k.clock.Since(k.begun) > startTime {
+		return nil
+	}
+	return errUnknown
 }
 
 // NeedLeaderElection is false: every replica decides.

@@ -24,7 +24,7 @@ const maxNamespaces = 10_000
 // disturbs is the condition that a request can make a pod unavailable. Only evictions are created; a pod that is
 // terminating is unavailable already.
 const disturbs = "request.operation == 'CREATE' || !has(oldObject.metadata.deletionTimestamp) && (" +
-	"request.operation == 'DELETE' || request.subResource == 'resize' || " +
+	"request.operation == 'DELETE' || has(request.subResource) && request.subResource == 'resize' || " +
 	"object.spec.containers.map(c, has(c.image) ? c.image : '') != " +
 	"oldObject.spec.containers.map(c, has(c.image) ? c.image : '') || " +
 	"(has(object.spec.initContainers) ? object.spec.initContainers.map(c, has(c.image) ? c.image : '') : []) != " +
