@@ -6,6 +6,7 @@ const persistentPodState = `
 apiVersion: apps.kruise.io/v1beta1
 kind: PersistentPodState
 metadata:
+  namespace: default
   name: db
 spec:
   targetRef: {apiVersion: apps/v1, kind: StatefulSet, name: db}

@@ -286,7 +286,7 @@ func TestValues(t *testing.T) {
 			[]string{"/hub/allowKinds/1", "'CloneSet', 'CloneSet.apps.kruise.io'"}},
 		{"a kind that no agent carries, for members of Cluster API", "flotilla-capi", capiValues +
 			"\nagentValues: {hub: {allowKinds: [CloneSet, Pod]}}",
-			[]string{`hub.allowKinds has "Pod"`, "name some of CloneSet.apps.kruise.io, ConfigMap"}},
+			[]string{`hub.allowKinds has "Pod"`, "CloneSet.apps.kruise.io, ConfigMap"}},
 		{"what is no namespace", "flotilla-agent", "hub: {allowNamespaces: [shop, Team]}",
 			[]string{"/hub/allowNamespaces/1", "'Team'"}},
 		{"a flag without its dashes", "flotilla-hub", "approver: {extraArgs: [v]}", []string{"/approver/extraArgs/0", "'v'"}},
