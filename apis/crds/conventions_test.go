@@ -2,6 +2,8 @@ package crds_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +20,7 @@ func definitions(t *testing.T) map[string]*unstructured.Unstructured {
 	if err != nil {
 		t.Fatal(err)
 	}
+	list = append(list, unserved(t)...)
 	byKind := map[string]*unstructured.Unstructured{}
 	for _, crd := range list {
 		kind, _, err := unstructured.NestedString(crd.Object, "spec", "names", "kind")
@@ -27,6 +30,24 @@ func definitions(t *testing.T) map[string]*unstructured.Unstructured {
 		byKind[kind] = crd
 	}
 	return byKind
+}
+
+// unserved returns the definitions that no chart installs yet.
+func unserved(t *testing.T) []*unstructured.Unstructured {
+	t.Helper()
+	files, err := filepath.Glob("unserved/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []*unstructured.Unstructured
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, parse(t, string(data)))
+	}
+	return list
 }
 
 func versions(t *testing.T, crd *unstructured.Unstructured) []map[string]any {
@@ -59,6 +80,7 @@ func TestNamesAndColumns(t *testing.T) {
 		"BroadcastJob":         {"Namespaced", "bcj", false, []string{"Desired", "Active", "Succeeded", "Failed", "AGE"}},
 		"AdvancedCronJob":      {"Namespaced", "acj", false, []string{"Schedule", "Type", "LastScheduleTime", "AGE"}},
 		"ResourceDistribution": {"Cluster", "distributor", false, []string{"TOTAL", "SUCCEED", "FAILED"}},
+		"SidecarSet":           {"Cluster", "", false, []string{"MATCHED", "UPDATED", "READY", "AGE"}},
 		"UnitedDeployment":     {"Namespaced", "ud", true, []string{"DESIRED", "CURRENT", "UPDATED", "READY", "AGE"}},
 		"WorkloadSpread": {"Namespaced", "ws", false,
 			[]string{"WorkloadName", "WorkloadKind", "Adaptive", "Age", "[Strategy]"}},

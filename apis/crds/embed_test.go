@@ -29,8 +29,8 @@ func TestVersions(t *testing.T) {
 		strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy")
 		want, wantStrategy := []string{"v1alpha1 stored"}, ""
 		switch kind {
-		case "AdvancedCronJob", "CloneSet", "DaemonSet", "ResourceDistribution", "StatefulSet", "UnitedDeployment",
-			"WorkloadSpread":
+		case "AdvancedCronJob", "CloneSet", "DaemonSet", "ResourceDistribution", "SidecarSet", "StatefulSet",
+			"UnitedDeployment", "WorkloadSpread":
 			want, wantStrategy = []string{"v1alpha1", "v1beta1 stored"}, "Webhook"
 		case "BroadcastJob": // both versions are the same
 			want = []string{"v1alpha1", "v1beta1 stored"}

@@ -2,6 +2,8 @@ package crds_test
 
 import (
 	"context"
+	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -31,8 +33,10 @@ type server struct {
 func TestOnAPIServer(t *testing.T) {
 	hub := fleet.ForTest(t, fleet.Config{}).Hub()
 	converter := newConverter(t, hub.WebhookAddress())
-	if err := hub.ApplyCRDs(t.Context(), crds.FS); err != nil {
-		t.Fatal(err)
+	for _, definitions := range []fs.FS{crds.FS, os.DirFS("unserved")} {
+		if err := hub.ApplyCRDs(t.Context(), definitions); err != nil {
+			t.Fatal(err)
+		}
 	}
 	c, err := client.New(hub.RESTConfig(), client.Options{})
 	if err != nil {
@@ -56,6 +60,7 @@ func TestOnAPIServer(t *testing.T) {
 		{"AdvancedCronJob", testAdvancedCronJobRules},
 		{"AdvancedCronJobOfV1beta1", testAdvancedCronJobRulesOfV1beta1},
 		{"ResourceDistribution", testResourceDistributionRules},
+		{"SidecarSet", testSidecarSetRules},
 		{"UnitedDeployment", testUnitedDeploymentRules},
 		{"WorkloadSpread", testWorkloadSpreadRules},
 		{"Topology", testTopologyRules},

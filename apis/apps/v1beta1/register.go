@@ -16,6 +16,7 @@ var (
 	CloneSetKind             = GroupVersion.WithKind("CloneSet")
 	DaemonSetKind            = GroupVersion.WithKind("DaemonSet")
 	ResourceDistributionKind = GroupVersion.WithKind("ResourceDistribution")
+	SidecarSetKind           = GroupVersion.WithKind("SidecarSet")
 	StatefulSetKind          = GroupVersion.WithKind("StatefulSet")
 	UnitedDeploymentKind     = GroupVersion.WithKind("UnitedDeployment")
 	WorkloadSpreadKind       = GroupVersion.WithKind("WorkloadSpread")
@@ -29,6 +30,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&CloneSet{}, &CloneSetList{},
 		&DaemonSet{}, &DaemonSetList{},
 		&ResourceDistribution{}, &ResourceDistributionList{},
+		&SidecarSet{}, &SidecarSetList{},
 		&StatefulSet{}, &StatefulSetList{},
 		&UnitedDeployment{}, &UnitedDeploymentList{},
 		&WorkloadSpread{}, &WorkloadSpreadList{},
