@@ -69,7 +69,7 @@ type SidecarSetSpec struct {
 
 // SidecarContainer is a core/v1 Container and how pods get it. The definitions keep the container without a schema, so
 // that it may hold values of wrong types. Decoding an object never fails because of them.
-// +kubebuilder:validation:XValidation:rule="!has(self.resourcesPolicy) || !has(self.resources) || (!has(self.resources.limits) || size(self.resources.limits) == 0) && (!has(self.resources.requests) || size(self.resources.requests) == 0)",fieldPath=".resourcesPolicy",message="resourcesPolicy computes the resources, and resources are given too: remove one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.resourcesPolicy) || !has(self.resources) || !has(self.resources.limits) && !has(self.resources.requests)",fieldPath=".resourcesPolicy",message="resourcesPolicy computes the resources, and resources are given too: remove one of them"
 // +kubebuilder:validation:XValidation:rule="(has(self.upgradeStrategy) && has(self.upgradeStrategy.upgradeType) && self.upgradeStrategy.upgradeType == 'HotUpgrade') == (has(oldSelf.upgradeStrategy) && has(oldSelf.upgradeStrategy.upgradeType) && oldSelf.upgradeStrategy.upgradeType == 'HotUpgrade')",fieldPath=".upgradeStrategy",message="upgradeType cannot change, because running pods have one container or two: set it back, or give the container another name in another SidecarSet"
 type SidecarContainer struct {
 	// +kubebuilder:pruning:PreserveUnknownFields

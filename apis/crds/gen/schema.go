@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -299,8 +298,7 @@ func declareSidecars(name string, item schema) {
 		return
 	}
 	amounts := func(name string) schema {
-		return described(name+" of the container, by the name of the resource.", addTypes(schema{"type": "object"},
-			schema{"additionalProperties": typesOf[resource.Quantity](), "maxProperties": int64(maxClaims)}))
+		return described(name+" of the container, by the name of the resource.", object(nil))
 	}
 	policy := properties["podInjectPolicy"].(map[string]any)
 	if policy["default"] = "BeforeAppContainer"; name == "initContainers" {
