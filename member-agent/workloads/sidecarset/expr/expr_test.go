@@ -86,7 +86,8 @@ func TestNegativeResultsAreErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Value(resource.MustParse("500m")); err == nil || !strings.Contains(err.Error(), "use max(cpu - 1, 0)") {
+	_, err = e.Value(resource.MustParse("500m"))
+	if err == nil || !strings.Contains(err.Error(), "use max(cpu - 1, 0)") {
 		t.Errorf("error %v", err)
 	}
 }
