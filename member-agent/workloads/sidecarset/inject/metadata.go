@@ -115,6 +115,16 @@ func patchAnnotations(
 	return nil
 }
 
+// Update changes the annotations of a running pod that gets a new revision: those that are overwritten or merged.
+func Update(
+	annotations, setLabels map[string]string, patches []v1beta1.SidecarSetPatchPodMetadata, allowed Allowed,
+) error {
+	patches = slices.DeleteFunc(slices.Clone(patches), func(p v1beta1.SidecarSetPatchPodMetadata) bool {
+		return retains(p.PatchPolicy)
+	})
+	return patchAnnotations(annotations, setLabels, patches, allowed)
+}
+
 // mergePatch applies a JSON merge patch (RFC 7386). A text that is no JSON is replaced.
 func mergePatch(text, patch string) (string, error) {
 	var have, change any
