@@ -82,3 +82,27 @@ func TestContentHasAllFields(t *testing.T) {
 		t.Errorf("%s, %v, want %s", data, err, want)
 	}
 }
+
+func TestRevisionsOfTheSameMeaning(t *testing.T) {
+	content := func(text string) revision.Content { return revision.ContentOf(spec(t, text)) }
+	data, err := revision.Encode(content(written))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"spec":{"$patch":"replace","containers":[`
+	if !strings.HasPrefix(string(data), want) {
+		t.Errorf("%s, want it to begin with %s", data, want)
+	}
+	decoded, err := revision.Decode(data)
+	if err != nil || !revision.Same(decoded, content(defaulted)) {
+		t.Errorf("%v, %v", decoded, err)
+	}
+	for _, other := range []string{
+		strings.ReplaceAll(written, "1.36", "1.37"), `{}`,
+		strings.TrimSuffix(written, "}") + `,"volumes":[{"name":"a"}]}`,
+	} {
+		if revision.Same(decoded, content(other)) {
+			t.Errorf("%s means the same", other)
+		}
+	}
+}
