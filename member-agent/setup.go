@@ -204,7 +204,7 @@ func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options, g *g
 	g.client, g.kinds = mgr.GetClient(), options.Kinds
 	env := &workload.Env{
 		Manager: mgr, Clock: options.MemberClock, Workers: options.Workers, ClusterName: options.ClusterName,
-		ShortHash: options.CloneSetShortHash, Distributes: options.Distributes, Gate: g,
+		Namespace: options.Namespace, ShortHash: options.CloneSetShortHash, Distributes: options.Distributes, Gate: g,
 	}
 	for _, kind := range g.kinds {
 		if err := kind.Add(ctx, env); err != nil {

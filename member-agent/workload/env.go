@@ -27,6 +27,8 @@ type Env struct {
 	Workers int
 	// ClusterName is the name of the member on its hub; "" without a hub.
 	ClusterName string
+	// Namespace has the agent's own objects, and the revisions of cluster-scoped objects; "" is DefaultNamespace.
+	Namespace string
 	// ShortHash makes new pods name their revision by its hash alone, as OpenKruise does behind a feature gate.
 	// Where all pods of a workload do so already, new ones do so anyway.
 	ShortHash bool
@@ -38,6 +40,9 @@ type Env struct {
 	// Gate says what a hub decides; nil is an agent without a hub.
 	Gate Gate
 }
+
+// DefaultNamespace has the agent's own objects where nothing else is said.
+const DefaultNamespace = "flotilla-system"
 
 // Gate answers what a hub decides about objects of this cluster.
 type Gate interface {

@@ -68,6 +68,9 @@ type SidecarSetSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	PatchPodMetadata []v1beta1.SidecarSetPatchPodMetadata `json:"patchPodMetadata,omitempty"`
+	// flotilla has what Flotilla adds to the published fields.
+	// +optional
+	Flotilla *v1beta1.SidecarSetFlotilla `json:"flotilla,omitempty"`
 }
 
 // SidecarSet adds sidecar containers to new pods, and updates their images in running ones.

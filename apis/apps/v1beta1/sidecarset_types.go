@@ -65,7 +65,30 @@ type SidecarSetSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	CustomVersion string `json:"customVersion,omitempty"`
+	// flotilla has what Flotilla adds to the published fields.
+	// +optional
+	Flotilla *SidecarSetFlotilla `json:"flotilla,omitempty"`
 }
+
+// SidecarSetFlotilla has what Flotilla adds to the published fields.
+type SidecarSetFlotilla struct {
+	// failurePolicy is what happens to new pods that the SidecarSet selects while their sidecars cannot be added, because
+	// the webhook is away or something in them cannot be computed: Ignore (they start without) or Fail (they are refused).
+	// Default Ignore.
+	// +optional
+	// +kubebuilder:default=Ignore
+	FailurePolicy SidecarSetFailurePolicy `json:"failurePolicy,omitempty"`
+}
+
+// SidecarSetFailurePolicy is what happens to pods whose sidecars cannot be added.
+// +kubebuilder:validation:Enum=Ignore;Fail
+type SidecarSetFailurePolicy string
+
+// What happens to pods whose sidecars cannot be added.
+const (
+	SidecarSetIgnore SidecarSetFailurePolicy = "Ignore"
+	SidecarSetFail   SidecarSetFailurePolicy = "Fail"
+)
 
 // SidecarContainer is a core/v1 Container and how pods get it. The definitions keep the container without a schema, so
 // that it may hold values of wrong types. Decoding an object never fails because of them.

@@ -62,6 +62,11 @@ func ParseAllowed(text string) (Allowed, error) {
 	return out, nil
 }
 
+// With returns what one of both allows.
+func (a Allowed) With(other Allowed) Allowed {
+	return Allowed{rules: slices.Concat(a.rules, other.rules)}
+}
+
 // Allows reports whether a SidecarSet with these labels may overwrite the annotation.
 func (a Allowed) Allows(setLabels map[string]string, key string) bool {
 	return slices.ContainsFunc(a.rules, func(rule allowedRule) bool {

@@ -29,8 +29,20 @@ type Set struct {
 	Revision string
 }
 
-// Pod changes a new pod into one with the sidecars of the sets. It errs for what cannot be computed; then the pod must
-// not be created, because it would run without its sidecars.
+// Failure says why a pod cannot have the sidecars of a SidecarSet.
+type Failure struct {
+	Set string
+	Err error
+}
+
+// Error names the SidecarSet.
+func (f *Failure) Error() string { return "SidecarSet " + f.Set + ": " + f.Err.Error() }
+
+// Unwrap returns what went wrong.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// Pod changes a new pod into one with the sidecars of the sets. It returns a [Failure] for what cannot be
+// computed; the pod is then of no use.
 func Pod(pod *corev1.Pod, sets []Set, allowed Allowed, now time.Time) error {
 	sent := pod.DeepCopy()
 	if pod.Annotations == nil {
@@ -40,7 +52,7 @@ func Pod(pod *corev1.Pod, sets []Set, allowed Allowed, now time.Time) error {
 	for i := range sets {
 		patches := sets[i].Spec.PatchPodMetadata
 		if err := patchAnnotations(pod.Annotations, sets[i].Labels, patches, allowed); err != nil {
-			return fmt.Errorf("SidecarSet %s: %w", sets[i].Name, err)
+			return &Failure{Set: sets[i].Name, Err: err}
 		}
 	}
 	b := &builder{sent: sent, sidecars: sidecarNames(sets)}
@@ -49,7 +61,7 @@ func Pod(pod *corev1.Pod, sets []Set, allowed Allowed, now time.Time) error {
 			continue
 		}
 		if err := b.add(pod, &sets[i], now); err != nil {
-			return fmt.Errorf("SidecarSet %s: %w", sets[i].Name, err)
+			return &Failure{Set: sets[i].Name, Err: err}
 		}
 	}
 	b.finish(pod)
