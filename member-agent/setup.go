@@ -44,6 +44,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/daemonset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/resourcedistribution"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset"
+	sidecars "github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/mutator"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/statefulset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/uniteddeployment"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/workloadspread"
@@ -181,6 +183,7 @@ func Kinds() []Kind {
 		{GVK: apps.DaemonSetKind, Add: daemonset.Add, Reporting: daemonset.Reporting},
 		{GVK: apps.ResourceDistributionKind, Add: resourcedistribution.Add,
 			Reporting: resourcedistribution.Reporting},
+		{GVK: apps.SidecarSetKind, Add: sidecarset.Add},
 		{GVK: apps.StatefulSetKind, Add: statefulset.Add, Reporting: statefulset.Reporting},
 		{GVK: apps.UnitedDeploymentKind, Add: uniteddeployment.Add, Reporting: uniteddeployment.Reporting,
 			New: func() client.Object { return &apps.UnitedDeployment{} }, PassedOn: uniteddeployment.PassedOn},
@@ -211,20 +214,24 @@ func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options, g *g
 			return err
 		}
 	}
-	return setupAdmission(ctx, mgr, options, g.federated)
+	return setupAdmission(ctx, mgr, options, g)
 }
 
 // setupAdmission adds the admission of pods. This is the one list of those that change new pods, in this order.
-func setupAdmission(
-	ctx context.Context, mgr ctrl.Manager, options Options, hubs func(ctx context.Context, namespace string) (bool, error),
-) error {
+func setupAdmission(ctx context.Context, mgr ctrl.Manager, options Options, g *gate) error {
 	var mutators []admission.Mutator
 	if options.Webhooks != nil {
-		spreads, err := mutator.New(ctx, mgr, mutator.Options{Clock: options.MemberClock, Federated: hubs})
+		spreads, err := mutator.New(ctx, mgr, mutator.Options{Clock: options.MemberClock, Federated: g.federated})
 		if err != nil {
 			return err
 		}
-		mutators = append(mutators, spreads)
+		injected, err := sidecars.New(ctx, mgr, sidecars.Options{
+			Clock: options.MemberClock, Namespaces: sidecarset.Namespaces(options.Namespace), Federated: g.Federated,
+		})
+		if err != nil {
+			return err
+		}
+		mutators = append(mutators, spreads, injected)
 	}
 	return admission.Setup(mgr, admission.Options{
 		Server: options.Webhooks, Mutators: mutators, Clock: options.MemberClock,

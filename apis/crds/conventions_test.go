@@ -2,8 +2,6 @@ package crds_test
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +18,6 @@ func definitions(t *testing.T) map[string]*unstructured.Unstructured {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list = append(list, unserved(t)...)
 	byKind := map[string]*unstructured.Unstructured{}
 	for _, crd := range list {
 		kind, _, err := unstructured.NestedString(crd.Object, "spec", "names", "kind")
@@ -30,24 +27,6 @@ func definitions(t *testing.T) map[string]*unstructured.Unstructured {
 		byKind[kind] = crd
 	}
 	return byKind
-}
-
-// unserved returns the definitions that no chart installs yet.
-func unserved(t *testing.T) []*unstructured.Unstructured {
-	t.Helper()
-	files, err := filepath.Glob("unserved/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var list []*unstructured.Unstructured
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, parse(t, string(data)))
-	}
-	return list
 }
 
 func versions(t *testing.T, crd *unstructured.Unstructured) []map[string]any {

@@ -2,8 +2,6 @@ package crds_test
 
 import (
 	"context"
-	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -33,10 +31,8 @@ type server struct {
 func TestOnAPIServer(t *testing.T) {
 	hub := fleet.ForTest(t, fleet.Config{}).Hub()
 	converter := newConverter(t, hub.WebhookAddress())
-	for _, definitions := range []fs.FS{crds.FS, os.DirFS("unserved")} {
-		if err := hub.ApplyCRDs(t.Context(), definitions); err != nil {
-			t.Fatal(err)
-		}
+	if err := hub.ApplyCRDs(t.Context(), crds.FS); err != nil {
+		t.Fatal(err)
 	}
 	c, err := client.New(hub.RESTConfig(), client.Options{})
 	if err != nil {

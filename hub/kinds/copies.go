@@ -318,7 +318,7 @@ func never() []Kind {
 	for _, kind := range []string{"ContainerRecreateRequest", "EphemeralJob", "NodeImage", "NodePodProbe"} {
 		rows = append(rows, Kind{GVK: schema.FromAPIVersionAndKind(version, kind), Mode: Never})
 	}
-	return rows
+	return append(rows, Kind{GVK: apps.SidecarSetKind, Mode: Never, ClusterScoped: true})
 }
 
 // NeverPlaced returns why a hub never places a kind and what to do, and false for any other kind.
@@ -331,6 +331,8 @@ func NeverPlaced(kind schema.GroupKind) (string, bool) {
 	case "NodeImage", "NodePodProbe":
 		return fmt.Sprintf("%[1]s, which names a node of one cluster: apply the %[1]s in the member that has it", kind.Kind),
 			true
+	case apps.SidecarSetKind.Kind:
+		return "SidecarSet, which changes pods of one cluster: apply the SidecarSet in each member", true
 	default:
 		return fmt.Sprintf("%[1]s, which names pods of one cluster: apply the %[1]s in the member that runs them", kind.Kind),
 			true

@@ -24,6 +24,7 @@ func TestPolicyNamesKindThatIsNeverPlaced(t *testing.T) {
 			"apply the ContainerRecreateRequest in the member that runs them"},
 		{"EphemeralJob", "EphemeralJob, which names pods of one cluster: " +
 			"apply the EphemeralJob in the member that runs them"},
+		{"SidecarSet", "SidecarSet, which changes pods of one cluster: apply the SidecarSet in each member"},
 	} {
 		for _, version := range []string{"", "apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"} {
 			spec := &topology.FederationPolicySpec{Workloads: []topology.WorkloadSelector{

@@ -70,8 +70,8 @@ func Rules() []rbacv1.PolicyRule {
 		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update", templates),
 		rule(crds, "customresourcedefinitions", read+" patch",
 			"advancedcronjobs.apps.kruise.io", "clonesets.apps.kruise.io", "daemonsets.apps.kruise.io",
-			"resourcedistributions.apps.kruise.io", "statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io",
-			"workloadspreads.apps.kruise.io"),
+			"resourcedistributions.apps.kruise.io", "sidecarsets.apps.kruise.io", "statefulsets.apps.kruise.io",
+			"uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
 	}
 }
 

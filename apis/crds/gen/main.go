@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"sigs.k8s.io/yaml"
 )
@@ -41,49 +40,24 @@ func run(from, to string) error {
 			return err
 		}
 		name := filepath.Base(source)
-		if slices.Contains(unserved(), name) {
-			name = filepath.Join(unservedFolder, name)
-		}
 		if finished[name], err = finish(data); err != nil {
 			return fmt.Errorf("finish %s: %w", source, err)
 		}
 	}
-	if err := removeOthers(to, finished); err != nil {
-		return err
+	old, err := filepath.Glob(filepath.Join(to, "*.yaml"))
+	if err != nil {
+		return fmt.Errorf("list %s: %w", to, err)
+	}
+	for _, file := range old {
+		if finished[filepath.Base(file)] == nil {
+			if err := os.Remove(file); err != nil {
+				return err
+			}
+		}
 	}
 	for name, data := range finished {
-		file := filepath.Join(to, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		if err := os.WriteFile(filepath.Join(to, name), data, 0o644); err != nil {
 			return err
-		}
-		if err := os.WriteFile(file, data, 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// unservedFolder is a folder beside the definitions, for those that no chart installs.
-const unservedFolder = "unserved"
-
-// unserved returns the files of kinds that no controller runs yet.
-func unserved() []string {
-	return []string{"apps.kruise.io_sidecarsets.yaml"}
-}
-
-// removeOthers removes the definitions of to that are not finished.
-func removeOthers(to string, finished map[string][]byte) error {
-	for _, folder := range []string{"", unservedFolder} {
-		old, err := filepath.Glob(filepath.Join(to, folder, "*.yaml"))
-		if err != nil {
-			return fmt.Errorf("list %s: %w", to, err)
-		}
-		for _, file := range old {
-			if finished[filepath.Join(folder, filepath.Base(file))] == nil {
-				if err := os.Remove(file); err != nil {
-					return err
-				}
-			}
 		}
 	}
 	return nil
