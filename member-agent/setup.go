@@ -50,6 +50,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/podunavailablebudget"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/podunavailablebudget/budgets"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/resourcedistribution"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset"
+	sidecars "github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/mutator"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/statefulset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/uniteddeployment"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/workloadspread"
@@ -196,6 +198,7 @@ func Kinds() []Kind {
 			Reporting: podunavailablebudget.Reporting},
 		{GVK: apps.ResourceDistributionKind, Add: resourcedistribution.Add,
 			Reporting: resourcedistribution.Reporting},
+		{GVK: apps.SidecarSetKind, Add: sidecarset.Add},
 		{GVK: apps.StatefulSetKind, Add: statefulset.Add, Reporting: statefulset.Reporting},
 		{GVK: apps.UnitedDeploymentKind, Add: uniteddeployment.Add, Reporting: uniteddeployment.Reporting,
 			New: func() client.Object { return &apps.UnitedDeployment{} }, PassedOn: uniteddeployment.PassedOn},
@@ -234,26 +237,31 @@ func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options, g *g
 	if err := launchpriority.Add(mgr); err != nil {
 		return err
 	}
-	return setupAdmission(ctx, mgr, options, g.federated, keeper)
+	return setupAdmission(ctx, mgr, options, g, keeper)
 }
 
 // setupAdmission adds the admission of pods. This is the one list of those that change new pods, in this order, and of
 // those that decide about existing ones.
 func setupAdmission(
-	ctx context.Context, mgr ctrl.Manager, options Options,
-	hubs func(ctx context.Context, namespace string) (bool, error), keeper *budgets.Keeper,
+	ctx context.Context, mgr ctrl.Manager, options Options, g *gate, keeper *budgets.Keeper,
 ) error {
 	var mutators []admission.Mutator
 	if options.Webhooks != nil {
-		spreads, err := mutator.New(ctx, mgr, mutator.Options{Clock: options.MemberClock, Federated: hubs})
+		spreads, err := mutator.New(ctx, mgr, mutator.Options{Clock: options.MemberClock, Federated: g.federated})
 		if err != nil {
 			return err
 		}
-		states, err := podstates.New(mgr, hubs)
+		injected, err := sidecars.New(ctx, mgr, sidecars.Options{
+			Clock: options.MemberClock, Namespaces: sidecarset.Namespaces(options.Namespace), Federated: g.Federated,
+		})
 		if err != nil {
 			return err
 		}
-		mutators = append(mutators, spreads, launchpriority.New(), states)
+		states, err := podstates.New(mgr, g.federated)
+		if err != nil {
+			return err
+		}
+		mutators = append(mutators, spreads, injected, launchpriority.New(), states)
 	}
 	return admission.Setup(mgr, admission.Options{
 		Server: options.Webhooks, Mutators: mutators, Guards: []admission.Guard{keeper.Guard()},

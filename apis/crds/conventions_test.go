@@ -61,6 +61,7 @@ func TestNamesAndColumns(t *testing.T) {
 		"PersistentPodState":   {"Namespaced", "", false, nil},
 		"ResourceDistribution": {"Cluster", "distributor", false, []string{"TOTAL", "SUCCEED", "FAILED"}},
 		"PodUnavailableBudget": {"Namespaced", "pub", false, []string{"Allowed", "Current", "Desired", "Total"}},
+		"SidecarSet":           {"Cluster", "", false, []string{"MATCHED", "UPDATED", "READY", "AGE"}},
 		"UnitedDeployment":     {"Namespaced", "ud", true, []string{"DESIRED", "CURRENT", "UPDATED", "READY", "AGE"}},
 		"WorkloadSpread": {"Namespaced", "ws", false,
 			[]string{"WorkloadName", "WorkloadKind", "Adaptive", "Age", "[Strategy]"}},

@@ -30,7 +30,7 @@ func TestVersions(t *testing.T) {
 		want, wantStrategy := []string{"v1alpha1 stored"}, ""
 		switch kind {
 		case "AdvancedCronJob", "CloneSet", "DaemonSet", "PersistentPodState", "PodUnavailableBudget",
-			"ResourceDistribution", "StatefulSet",
+			"ResourceDistribution", "SidecarSet", "StatefulSet",
 			"UnitedDeployment", "WorkloadSpread":
 			want, wantStrategy = []string{"v1alpha1", "v1beta1 stored"}, "Webhook"
 		case "BroadcastJob": // both versions are the same

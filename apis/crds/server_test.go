@@ -60,6 +60,7 @@ func TestOnAPIServer(t *testing.T) {
 		{"ResourceDistribution", testResourceDistributionRules},
 		{"PodUnavailableBudget", testPodUnavailableBudgetRules},
 		{"PodUnavailableBudgetOfV1beta1", testPodUnavailableBudgetRulesOfV1beta1},
+		{"SidecarSet", testSidecarSetRules},
 		{"UnitedDeployment", testUnitedDeploymentRules},
 		{"WorkloadSpread", testWorkloadSpreadRules},
 		{"Topology", testTopologyRules},

@@ -73,13 +73,15 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule("", "configmaps", "create patch"),
 		// White lists of kinds, which OpenKruise has in its namespace.
 		rule("", "configmaps", "get", "kruise-configuration"),
+		// The hashes of a SidecarSet are annotations on it.
+		rule(kruise, "sidecarsets", read+" patch"),
 		rule(kruise, "daemonsets resourcedistributions statefulsets uniteddeployments workloadspreads", read),
 		rule(kruise, "advancedcronjobs/status broadcastjobs/status clonesets/status daemonsets/status "+
-			"resourcedistributions/status statefulsets/status uniteddeployments/status workloadspreads/status",
+			"resourcedistributions/status sidecarsets/status statefulsets/status uniteddeployments/status workloadspreads/status",
 			"get update patch"),
 		rule(kruise, "advancedcronjobs/finalizers broadcastjobs/finalizers clonesets/finalizers daemonsets/finalizers "+
-			"resourcedistributions/finalizers statefulsets/finalizers uniteddeployments/finalizers "+
-			"workloadspreads/finalizers", "update"),
+			"resourcedistributions/finalizers sidecarsets/finalizers statefulsets/finalizers "+
+			"uniteddeployments/finalizers workloadspreads/finalizers", "update"),
 		rule(kruisePolicy, "podunavailablebudgets", read),
 		rule(kruisePolicy, "podunavailablebudgets/status", "get update patch"),
 		rule("apps", "deployments statefulsets controllerrevisions", write),
@@ -91,6 +93,8 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule("", "persistentvolumeclaims", write),
 		// Pods of Jobs are spread, too. AdvancedCronJobs make Jobs.
 		rule("batch", "jobs", read+" create delete"),
+		// Which annotations SidecarSets may overwrite.
+		rule("", "configmaps", "get", "kruise-configuration"),
 		// Stage 4: the namespaces of what a hub brings. They are never deleted.
 		rule("", "namespaces", read+" create patch"),
 		// Stage 6: zones and room.
@@ -108,7 +112,7 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule("apiextensions.k8s.io", "customresourcedefinitions", "patch",
 			"advancedcronjobs.apps.kruise.io", "clonesets.apps.kruise.io", "daemonsets.apps.kruise.io",
 			"persistentpodstates.apps.kruise.io", "podunavailablebudgets.policy.kruise.io",
-			"resourcedistributions.apps.kruise.io", "statefulsets.apps.kruise.io",
+			"resourcedistributions.apps.kruise.io", "sidecarsets.apps.kruise.io", "statefulsets.apps.kruise.io",
 			"uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
 	}
 }

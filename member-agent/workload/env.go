@@ -30,13 +30,13 @@ type Env struct {
 	Workers int
 	// ClusterName is the name of the member on its hub; "" without a hub.
 	ClusterName string
+	// Namespace has the agent's own objects, and the revisions of cluster-scoped objects; "" is DefaultNamespace.
+	Namespace string
 	// ShortHash makes new pods name their revision by its hash alone, as OpenKruise does behind a feature gate.
 	// Where all pods of a workload do so already, new ones do so anyway.
 	ShortHash bool
 	// Distributes: the agent may read and write the Secrets and ConfigMaps of all namespaces, for ResourceDistributions.
 	Distributes bool
-	// Namespace is the agent's own; empty is the default.
-	Namespace string
 	// Pods and Claims read the manager's cache. Kinds that need one set it up if it is nil.
 	Pods   *podset.Source
 	Claims *volumes.Source
@@ -54,6 +54,9 @@ type Disruptions interface {
 		ctx context.Context, namespace string, operation policy.PubOperation, pods []*corev1.Pod, dryRun bool,
 	) (map[string]*disruption.Refusal, error)
 }
+
+// DefaultNamespace has the agent's own objects where nothing else is said.
+const DefaultNamespace = "flotilla-system"
 
 // Gate answers what a hub decides about objects of this cluster.
 type Gate interface {

@@ -66,6 +66,8 @@ func kinds() map[string]kind {
 		v1beta1.ResourceDistributionKind.Kind: of(upResourceDistribution, downResourceDistribution,
 			func() runtime.Object { return &v1alpha1.ResourceDistribution{} },
 			func() runtime.Object { return &v1beta1.ResourceDistribution{} }),
+		v1beta1.SidecarSetKind.Kind: of(upSidecarSet, downSidecarSet,
+			func() runtime.Object { return &v1alpha1.SidecarSet{} }, func() runtime.Object { return &v1beta1.SidecarSet{} }),
 		v1beta1.StatefulSetKind.Kind: of(upStatefulSet, downStatefulSet,
 			func() runtime.Object { return &v1alpha1.StatefulSet{} }, func() runtime.Object { return &v1beta1.StatefulSet{} }),
 		v1beta1.UnitedDeploymentKind.Kind: of(
@@ -88,7 +90,7 @@ func Kinds() []schema.GroupKind {
 	return []schema.GroupKind{
 		v1beta1.AdvancedCronJobKind.GroupKind(), v1beta1.BroadcastJobKind.GroupKind(), v1beta1.CloneSetKind.GroupKind(),
 		v1beta1.DaemonSetKind.GroupKind(), v1beta1.PersistentPodStateKind.GroupKind(),
-		v1beta1.ResourceDistributionKind.GroupKind(), v1beta1.StatefulSetKind.GroupKind(),
+		v1beta1.ResourceDistributionKind.GroupKind(), v1beta1.SidecarSetKind.GroupKind(), v1beta1.StatefulSetKind.GroupKind(),
 		v1beta1.UnitedDeploymentKind.GroupKind(), v1beta1.WorkloadSpreadKind.GroupKind(),
 		policybeta.PodUnavailableBudgetKind.GroupKind(),
 	}

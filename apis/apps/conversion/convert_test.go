@@ -288,7 +288,7 @@ func TestRefused(t *testing.T) {
 		{"apps.kruise.io/v1", "CloneSet", beta, "no such version"},
 		{beta, "CloneSet", "apps/v1beta1", "no such conversion"},
 		{"apps/v1alpha1", "CloneSet", "apps/v1beta1", "no such conversion"},
-		{alpha, "SidecarSet", beta, "convert apps.kruise.io/v1alpha1 SidecarSet to apps.kruise.io/v1beta1"},
+		{alpha, "EphemeralJob", beta, "convert apps.kruise.io/v1alpha1 EphemeralJob to apps.kruise.io/v1beta1"},
 	} {
 		_, err := conversion.Convert(object(t, row.apiVersion, row.kind, "{}"), row.to)
 		if err == nil || !strings.Contains(err.Error(), row.says) {

@@ -52,6 +52,8 @@ func starts() []func() k8sruntime.Object {
 		func() k8sruntime.Object { return &v1beta1.PersistentPodState{} },
 		func() k8sruntime.Object { return &v1alpha1.ResourceDistribution{} },
 		func() k8sruntime.Object { return &v1beta1.ResourceDistribution{} },
+		func() k8sruntime.Object { return &v1alpha1.SidecarSet{} },
+		func() k8sruntime.Object { return &v1beta1.SidecarSet{} },
 		func() k8sruntime.Object { return &v1alpha1.UnitedDeployment{} }, func() k8sruntime.Object {
 			return &v1beta1.UnitedDeployment{}
 		},
@@ -176,7 +178,8 @@ func (r *random) remember(remainder string) {
 // object.
 func (r *random) disturb(u *unstructured.Unstructured) {
 	for key, values := range map[string][]string{
-		v1alpha1.LabelExcludePreparingDelete: {"true", "false", ""},
+		v1alpha1.LabelExcludePreparingDelete:  {"true", "false", ""},
+		v1alpha1.LabelSidecarSetCustomVersion: {"1", ""},
 	} {
 		if r.Intn(4) == 0 {
 			labels := u.GetLabels()
@@ -283,7 +286,17 @@ func choices() []any {
 			c.Fill(&m.Labels)
 			c.Fill(&m.Annotations)
 		},
-		func(s *metav1.LabelSelector, c randfill.Continue) { c.Fill(&s.MatchLabels) },
+		func(s *metav1.LabelSelector, c randfill.Continue) {
+			c.Fill(&s.MatchLabels)
+			if c.Intn(4) == 0 {
+				s.MatchLabels = map[string]string{"kubernetes.io/metadata.name": "a"}
+			}
+		},
+		func(s *v1beta1.SidecarContainer, c randfill.Continue) {
+			c.Fill(&s.Name)
+			c.Fill(&s.TransferEnv)
+		},
+		func(v *v1beta1.SidecarVolume, c randfill.Continue) { c.Fill(&v.Name) },
 		func(s *string, c randfill.Continue) {
 			*s = pick(c, "a", "b", "c", "Zone-1", "x/y", "~0~1", "ÿ\u2028", "5", "true", "", "a longer text\nwith <lines>",
 				`{"a": "b"}`)

@@ -42,3 +42,34 @@ const (
 	LifecycleUpdated         LifecycleState = "Updated"
 	LifecyclePreparingDelete LifecycleState = "PreparingDelete"
 )
+
+// Labels and annotations of SidecarSets, of the pods that have their sidecars and of the revisions.
+const (
+	// AnnotationSidecarSetHash is on a SidecarSet the hash of its sidecars, and on a pod a JSON map by the name of the
+	// SidecarSet.
+	AnnotationSidecarSetHash = "kruise.io/sidecarset-hash"
+	// AnnotationSidecarSetHashWithoutImage is the same for the sidecars without their images.
+	AnnotationSidecarSetHashWithoutImage = "kruise.io/sidecarset-hash-without-image"
+	// AnnotationSidecarSetInjected is on a pod: the names of the SidecarSets whose sidecars it has, with commas.
+	AnnotationSidecarSetInjected = "kruise.io/sidecarset-injected-list"
+	// AnnotationSidecarSetInPlaceState is on a pod: what its sidecars ran before the last update in place, as JSON.
+	AnnotationSidecarSetInPlaceState = "kruise.io/sidecarset-inplace-update-state"
+	// AnnotationSidecarSetWorking is on a pod: which of two containers works, by the name of the sidecar, as JSON.
+	AnnotationSidecarSetWorking = "kruise.io/sidecarset-working-hotupgrade-container"
+	// AnnotationSidecarSetCanary is "true" on a SidecarSet that replaces the one of AnnotationSidecarSetBase in the pods
+	// that it selects.
+	AnnotationSidecarSetCanary = "apps.kruise.io/sidecarset-canary"
+	// AnnotationSidecarSetBase is on a canary: the name of the SidecarSet that it replaces.
+	AnnotationSidecarSetBase = "apps.kruise.io/sidecarset-base"
+	// PrefixSidecarVersion and PrefixSidecarVersionAlt start annotations of a pod with two containers for one sidecar. The
+	// name of a container follows.
+	PrefixSidecarVersion    = "version.sidecarset.kruise.io/"
+	PrefixSidecarVersionAlt = "versionalt.sidecarset.kruise.io/"
+	// LabelSidecarSetName is on a ControllerRevision: the name of its SidecarSet.
+	LabelSidecarSetName = "kruise.io/sidecarset-name"
+	// LabelSidecarSetCustomVersion is on a ControllerRevision, and on v1alpha1 SidecarSets, what spec.customVersion is.
+	LabelSidecarSetCustomVersion = "apps.kruise.io/sidecarset-custom-version"
+)
+
+// SidecarSetUpgradable is the condition of a pod that is False while a change of a SidecarSet cannot reach it in place.
+const SidecarSetUpgradable = "SidecarSetUpgradable"

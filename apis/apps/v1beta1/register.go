@@ -17,6 +17,7 @@ var (
 	DaemonSetKind            = GroupVersion.WithKind("DaemonSet")
 	PersistentPodStateKind   = GroupVersion.WithKind("PersistentPodState")
 	ResourceDistributionKind = GroupVersion.WithKind("ResourceDistribution")
+	SidecarSetKind           = GroupVersion.WithKind("SidecarSet")
 	StatefulSetKind          = GroupVersion.WithKind("StatefulSet")
 	UnitedDeploymentKind     = GroupVersion.WithKind("UnitedDeployment")
 	WorkloadSpreadKind       = GroupVersion.WithKind("WorkloadSpread")
@@ -31,6 +32,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&DaemonSet{}, &DaemonSetList{},
 		&PersistentPodState{}, &PersistentPodStateList{},
 		&ResourceDistribution{}, &ResourceDistributionList{},
+		&SidecarSet{}, &SidecarSetList{},
 		&StatefulSet{}, &StatefulSetList{},
 		&UnitedDeployment{}, &UnitedDeploymentList{},
 		&WorkloadSpread{}, &WorkloadSpreadList{},

@@ -23,6 +23,7 @@ const (
 	maxContainers  = 256
 	maxClaims      = 64
 	maxName        = 253
+	maxImage       = 1024
 )
 
 // ordinalRange is a range of ordinals with both ends.
@@ -55,6 +56,8 @@ func (f finisher) finish(node schema, path string, inTemplate bool) error {
 		}
 		if preserved(child) {
 			f.declarePreserved(name, child)
+		} else if slices.Contains([]string{"containers", "initContainers", "volumes"}, name) && path == ".spec" {
+			declareSidecars(name, child["items"].(map[string]any))
 		} else if slices.Contains(nodeSelectorTerms(), name) {
 			boundNodeSelectorTerm(child)
 		}
@@ -290,6 +293,32 @@ func declareStorage(root schema) {
 			}),
 		},
 	}
+}
+
+// declareSidecars declares of the containers and volumes of a SidecarSet what rules read, and the key of the list.
+func declareSidecars(name string, item schema) {
+	properties := below(item)
+	if properties == nil {
+		properties = schema{}
+		item["properties"] = properties
+	}
+	properties["name"] = text("name of it in the pod.", maxLabelValue)
+	item["required"] = []any{"name"}
+	if name == "volumes" {
+		return
+	}
+	amounts := func(name string) schema {
+		return described(name+" of the container, by the name of the resource.", object(nil))
+	}
+	policy := properties["podInjectPolicy"].(map[string]any)
+	if policy["default"] = "BeforeAppContainer"; name == "initContainers" {
+		policy["default"] = "AfterAppContainer"
+	}
+	properties["image"] = text("image of the container.", maxImage)
+	properties["restartPolicy"] = text("restartPolicy is Always for native sidecars among the init containers.",
+		maxLabelValue)
+	properties["resources"] = described("resources of the container, a core/v1 ResourceRequirements.",
+		object(map[string]any{"limits": amounts("limits"), "requests": amounts("requests")}))
 }
 
 // boundSelector bounds a label selector, and names its operators.

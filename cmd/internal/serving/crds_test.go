@@ -179,8 +179,9 @@ func TestOurDefinitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "[advancedcronjobs.apps.kruise.io clonesets.apps.kruise.io daemonsets.apps.kruise.io " +
-		"persistentpodstates.apps.kruise.io resourcedistributions.apps.kruise.io statefulsets.apps.kruise.io " +
-		"uniteddeployments.apps.kruise.io workloadspreads.apps.kruise.io podunavailablebudgets.policy.kruise.io]"
+		"persistentpodstates.apps.kruise.io resourcedistributions.apps.kruise.io sidecarsets.apps.kruise.io " +
+		"statefulsets.apps.kruise.io uniteddeployments.apps.kruise.io workloadspreads.apps.kruise.io " +
+		"podunavailablebudgets.policy.kruise.io]"
 	if got := fmt.Sprint(s.definitions.names); got != want {
 		t.Errorf("cared for are %s, want %s", got, want)
 	}

@@ -27,6 +27,8 @@ func bases() map[string]map[string]any {
 		"ResourceDistribution " + apps + "v1alpha1":   without(object("pull", distribution("namespaceLabelSelector"))),
 		"PodUnavailableBudget " + policy + "v1beta1":  object("web", budget(true)),
 		"PodUnavailableBudget " + policy + "v1alpha1": object("web", budget(false)),
+		"SidecarSet " + apps + "v1beta1":              without(object("log", sidecars())),
+		"SidecarSet " + apps + "v1alpha1":             without(object("log", sidecars())),
 		"StatefulSet " + apps + "v1beta1":             object("db", statefulSet(true)),
 		"StatefulSet " + apps + "v1alpha1":            object("db", statefulSet(false)),
 		"UnitedDeployment " + apps + "v1beta1": object("web", united(map[string]any{"cloneSetTemplate": map[string]any{
@@ -161,6 +163,28 @@ func budget(newer bool) map[string]any {
 		spec["ignoredPodSelector"] = map[string]any{"matchLabels": map[string]any{"debug": "true"}}
 	}
 	return spec
+}
+
+// sidecars returns the spec of a SidecarSet.
+func sidecars() map[string]any {
+	return map[string]any{
+		"selector":          map[string]any{"matchLabels": label()},
+		"namespaceSelector": map[string]any{"matchLabels": map[string]any{"team": "shop"}},
+		"initContainers": []any{map[string]any{"name": "proxy", "image": "proxy:1", "restartPolicy": "Always",
+			"resourcesPolicy": map[string]any{"targetContainersMode": "max", "resourcesExpr": map[string]any{
+				"limits": map[string]any{"cpu": "max(cpu*50%, 50m)"}}}}},
+		"containers": []any{map[string]any{"name": "log", "image": "log:1", "podInjectPolicy": "AfterAppContainer",
+			"shareVolumePolicy": map[string]any{"type": "enabled"},
+			"transferEnv":       []any{map[string]any{"sourceContainerName": "web", "envNames": []any{"ZONE"}}},
+			"volumeMounts":      []any{map[string]any{"name": "data", "mountPath": "/data"}}}},
+		"volumes":          []any{map[string]any{"name": "data", "emptyDir": map[string]any{}}},
+		"imagePullSecrets": []any{map[string]any{"name": "pull"}},
+		"updateStrategy": map[string]any{"maxUnavailable": "20%", "scatterStrategy": []any{
+			map[string]any{"key": "zone", "value": "*"}}},
+		"injectionStrategy": map[string]any{"revision": map[string]any{"customVersion": "v1", "policy": "Partial"}},
+		"patchPodMetadata":  []any{map[string]any{"annotations": map[string]any{"logs": "on"}, "patchPolicy": "Retain"}},
+		"flotilla":          map[string]any{"failurePolicy": "Ignore"},
+	}
 }
 
 // daemonSet returns the spec of a DaemonSet, with the fields that only v1beta1 has if it is newer.

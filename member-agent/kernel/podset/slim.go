@@ -33,23 +33,32 @@ func Slim(obj any) (any, error) {
 		ObservedGeneration: pod.Status.ObservedGeneration, Phase: pod.Status.Phase,
 		Conditions: fitting(pod.Status.Conditions),
 		Reason:     pod.Status.Reason, QOSClass: pod.Status.QOSClass, Resize: pod.Status.Resize,
-		ContainerStatuses: slimStatuses(pod.Status.ContainerStatuses, pod.Spec.Containers),
-		StartTime:         pod.Status.StartTime, InitContainerStatuses: slimInitStatuses(pod.Status.InitContainerStatuses),
+		ContainerStatuses:     slimStatuses(pod.Status.ContainerStatuses, pod.Spec.Containers),
+		StartTime:             pod.Status.StartTime,
+		InitContainerStatuses: slimInitStatuses(pod.Status.InitContainerStatuses, pod.Spec.InitContainers),
 	}
 	return pod, nil
 }
 
-// slimInitStatuses keeps why init containers are not through, and how often they restarted. Of most pods that is nothing.
-func slimInitStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+// slimInitStatuses keeps why init containers are not through, how often they restarted, and what native sidecars run.
+// Of most pods that is nothing.
+func slimInitStatuses(statuses []corev1.ContainerStatus, containers []corev1.Container) []corev1.ContainerStatus {
 	var kept []corev1.ContainerStatus
 	for i := range statuses {
 		s := &statuses[i]
-		if s.RestartCount == 0 && (s.Ready || s.State.Waiting == nil) {
+		native := slices.ContainsFunc(containers, func(c corev1.Container) bool {
+			return c.Name == s.Name && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+		})
+		if !native && s.RestartCount == 0 && (s.Ready || s.State.Waiting == nil) {
 			continue
 		}
-		kept = append(kept, corev1.ContainerStatus{
+		slim := corev1.ContainerStatus{
 			Name: s.Name, Ready: s.Ready, RestartCount: s.RestartCount, State: corev1.ContainerState{Waiting: s.State.Waiting},
-		})
+		}
+		if native {
+			slim.Image, slim.ImageID = s.Image, s.ImageID
+		}
+		kept = append(kept, slim)
 	}
 	return kept
 }

@@ -1,0 +1,175 @@
+package inject
+
+import (
+	"fmt"
+	"regexp"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/expr"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/revision"
+)
+
+// resources returns the resources that the policy computes from those of the targets. It errs if there are no targets,
+// or an expression cannot be computed.
+func resources(policy *v1beta1.ResourcesPolicy, pod *corev1.Pod, sidecars map[string]bool) (
+	corev1.ResourceRequirements, error,
+) {
+	var out corev1.ResourceRequirements
+	targets, err := targetsOf(policy, pod, sidecars)
+	if err != nil {
+		return out, err
+	}
+	most := policy.TargetContainersMode == v1beta1.TargetContainersModeMax
+	for _, e := range expressionsOf(policy) {
+		list, amounts := &out.Limits, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits }
+		if !e.limit {
+			list, amounts = &out.Requests, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests }
+		}
+		total, complete := aggregate(targets, e.resource, most, amounts)
+		if e.limit && !complete {
+			continue
+		}
+		expression, err := expr.Parse(e.text, string(e.resource))
+		if err != nil {
+			return out, err
+		}
+		value, err := expression.Value(total)
+		if err != nil {
+			return out, err
+		}
+		if *list == nil {
+			*list = corev1.ResourceList{}
+		}
+		(*list)[e.resource] = value
+	}
+	return out, nil
+}
+
+// targetsOf returns the containers of the pod that the policy selects.
+func targetsOf(
+	policy *v1beta1.ResourcesPolicy, pod *corev1.Pod, sidecars map[string]bool,
+) ([]*corev1.Container, error) {
+	names, err := nameExpression(policy)
+	if err != nil {
+		return nil, err
+	}
+	var out []*corev1.Container
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; isNative(c) && !sidecars[c.Name] && names.MatchString(c.Name) {
+			out = append(out, c)
+		}
+	}
+	for i := range pod.Spec.Containers {
+		if c := &pod.Spec.Containers[i]; !sidecars[c.Name] && names.MatchString(c.Name) {
+			out = append(out, c)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("no containers match the regex pattern %q of targetContainersNameRegex", names)
+	}
+	return out, nil
+}
+
+func nameExpression(policy *v1beta1.ResourcesPolicy) (*regexp.Regexp, error) {
+	names, err := regexp.Compile(policy.TargetContainersNameRegex) // "" matches all
+	if err != nil {
+		return nil, fmt.Errorf("targetContainersNameRegex cannot be used: %w", err)
+	}
+	return names, nil
+}
+
+func isNative(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+// aggregate returns the sum, or the greatest, of what the containers have; complete if each of them has it.
+func aggregate(
+	containers []*corev1.Container, name corev1.ResourceName, most bool,
+	amounts func(*corev1.Container) corev1.ResourceList,
+) (total resource.Quantity, complete bool) {
+	complete = true
+	if name == corev1.ResourceMemory {
+		defer func() { total.Format = resource.BinarySI }()
+	}
+	for i, c := range containers {
+		amount, has := amounts(c)[name]
+		complete = complete && has
+		switch {
+		case i == 0:
+			total = amount.DeepCopy()
+		case !most:
+			total.Add(amount)
+		case amount.Cmp(total) > 0:
+			total = amount.DeepCopy()
+		}
+	}
+	return total, complete
+}
+
+// expression is one of a resourcesPolicy.
+type expression struct {
+	resource corev1.ResourceName
+	limit    bool
+	text     string
+	path     string
+}
+
+// expressionsOf returns the expressions that are there.
+func expressionsOf(policy *v1beta1.ResourcesPolicy) []expression {
+	var out []expression
+	add := func(exprs *v1beta1.ResourceExprs, limit bool, path string) {
+		if exprs == nil {
+			return
+		}
+		for _, e := range []expression{
+			{corev1.ResourceCPU, limit, exprs.CPU, path + ".cpu"},
+			{corev1.ResourceMemory, limit, exprs.Memory, path + ".memory"},
+		} {
+			if e.text != "" {
+				out = append(out, e)
+			}
+		}
+	}
+	add(policy.ResourcesExpr.Limits, true, "resourcesExpr.limits")
+	add(policy.ResourcesExpr.Requests, false, "resourcesExpr.requests")
+	return out
+}
+
+// Check reports what in the containers of a SidecarSet cannot be injected into any pod: values of wrong types, and
+// expressions that cannot be computed, each with its field.
+func Check(spec *v1beta1.SidecarSetSpec) error {
+	if err := revision.Err(spec); err != nil {
+		return err
+	}
+	if err := checkPolicies("containers", spec.Containers); err != nil {
+		return err
+	}
+	return checkPolicies("initContainers", spec.InitContainers)
+}
+
+func checkPolicies(name string, list []v1beta1.SidecarContainer) error {
+	for i := range list {
+		if policy := list[i].ResourcesPolicy; policy != nil {
+			if err := checkPolicy(policy); err != nil {
+				return fmt.Errorf("%s: %w", field.NewPath("spec", name).Index(i).Child("resourcesPolicy"), err)
+			}
+		}
+	}
+	return nil
+}
+
+func checkPolicy(policy *v1beta1.ResourcesPolicy) error {
+	if _, err := nameExpression(policy); err != nil {
+		return err
+	}
+	for _, e := range expressionsOf(policy) {
+		if _, err := expr.Parse(e.text, string(e.resource)); err != nil {
+			return fmt.Errorf("%s: %w", e.path, err)
+		}
+	}
+	return nil
+}

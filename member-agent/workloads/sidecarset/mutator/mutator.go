@@ -1,0 +1,201 @@
+package mutator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/admission"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/allow"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/inject"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/revision"
+)
+
+// mutator injects sidecars.
+type mutator struct {
+	reader     client.Reader // reads from the cache
+	caches     *caches
+	memo       memo
+	allowed    *allow.Source
+	namespaces []string
+	federated  func(context.Context, client.Object) (bool, error)
+	clock      clock.PassiveClock
+	log        logr.Logger
+}
+
+// mutate gives the pod the sidecars of the SidecarSets that select it. What cannot be computed for a SidecarSet refuses
+// the pod if its user chose Fail; otherwise the pod starts without the sidecars of that one.
+func (m *mutator) mutate(ctx context.Context, request *admission.Request) error {
+	if m.caches.unknown.Load() {
+		return nil
+	}
+	if !m.wait(ctx) {
+		panic(http.ErrAbortHandler) // a failed call: the failure policies of the SidecarSets apply
+	}
+	pod, err := request.Pod()
+	if err != nil {
+		return err
+	}
+	matched, err := m.matching(ctx, pod)
+	if err != nil || len(matched) == 0 {
+		return err
+	}
+	return request.Change(func(pod *corev1.Pod) error { return m.inject(ctx, request, pod, matched) })
+}
+
+// wait waits until the caches are filled, until the context ends. It reports whether they are.
+func (m *mutator) wait(ctx context.Context) bool {
+	const interval = 5 * time.Millisecond
+	return wait.PollUntilContextCancel(ctx, interval, true, func(context.Context) (bool, error) {
+		return m.caches.synced(), nil
+	}) == nil
+}
+
+// matching returns the SidecarSets whose sidecars the pod gets, by name.
+func (m *mutator) matching(ctx context.Context, pod *corev1.Pod) ([]*v1beta1.SidecarSet, error) {
+	sets, err := m.all(ctx)
+	if err != nil {
+		return nil, err
+	}
+	namespace := namespaceMetadata()
+	key := client.ObjectKey{Name: pod.Namespace}
+	if err := m.reader.Get(ctx, key, namespace); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read namespace %s: %w", pod.Namespace, err)
+	}
+	matched := slices.DeleteFunc(slices.Clone(sets), func(set *v1beta1.SidecarSet) bool {
+		return !m.memo.of(set).selection.Matches(pod.Labels, pod.Namespace, namespace.Labels)
+	})
+	effective := inject.Effective(matched)
+	return slices.DeleteFunc(slices.Clone(effective), func(set *v1beta1.SidecarSet) bool {
+		return inject.Conflict(set, effective) != ""
+	}), nil
+}
+
+// inject changes the pod. One SidecarSet after the other is left out that cannot be injected and may be.
+func (m *mutator) inject(
+	ctx context.Context, request *admission.Request, pod *corev1.Pod, matched []*v1beta1.SidecarSet,
+) error {
+	allowed, _ := m.allowed.Known()
+	for {
+		sets, failure := m.sets(ctx, request, pod, matched)
+		if failure == nil {
+			changed := pod.DeepCopy()
+			err := inject.Pod(changed, sets, allowed, m.clock.Now())
+			if err == nil {
+				*pod = *changed
+				return nil
+			}
+			if !errors.As(err, &failure) {
+				return err
+			}
+		}
+		at := slices.IndexFunc(matched, func(set *v1beta1.SidecarSet) bool { return set.Name == failure.Set })
+		if at < 0 || matched[at].Spec.Flotilla != nil && matched[at].Spec.Flotilla.FailurePolicy == v1beta1.SidecarSetFail {
+			return failure
+		}
+		m.logger(request).Error(failure, "admitted a pod without the sidecars of a SidecarSet", "sidecarSet", failure.Set)
+		matched = slices.Delete(slices.Clone(matched), at, at+1)
+	}
+}
+
+// sets returns the SidecarSets as the pod gets them.
+func (m *mutator) sets(
+	ctx context.Context, request *admission.Request, pod *corev1.Pod, matched []*v1beta1.SidecarSet,
+) ([]inject.Set, *inject.Failure) {
+	out := make([]inject.Set, 0, len(matched))
+	for _, set := range matched {
+		s := inject.Set{Name: set.Name, Labels: set.Labels, Spec: &set.Spec, Hashes: m.memo.of(set).hashes}
+		var err error
+		identity := pod.Namespace + "/" + cmp.Or(request.Name, pod.Name, pod.GenerateName+string(request.UID))
+		if inject.Pinned(&set.Spec, pod.Labels, identity) {
+			err = m.pin(ctx, set, &s)
+		} else {
+			s.Revision, err = current(set)
+		}
+		if err != nil {
+			return nil, &inject.Failure{Set: set.Name, Err: err}
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// current returns the name of the current revision: the one in the status, or the one that the controller writes.
+func current(set *v1beta1.SidecarSet) (string, error) {
+	if set.Status.LatestRevision != "" && set.Status.ObservedGeneration == set.Generation {
+		return set.Status.LatestRevision, nil
+	}
+	data, err := revision.Encode(revision.ContentOf(&set.Spec))
+	if err != nil {
+		return "", err
+	}
+	collision := cmp.Or(set.Status.CollisionCount, new(int32(0)))
+	return history.Name(set.Name, history.Hash(data, collision)), nil
+}
+
+// pin gives s the revision that injectionStrategy names. It errs if there is none.
+func (m *mutator) pin(ctx context.Context, set *v1beta1.SidecarSet, s *inject.Set) error {
+	found, err := m.named(ctx, set)
+	if err != nil {
+		return err
+	}
+	content, err := revision.Decode(found.Data.Raw)
+	if err != nil {
+		return err
+	}
+	s.Spec, s.Revision = content.In(&set.Spec), found.Name
+	s.Hashes, err = revision.HashesOf(s.Spec)
+	return err
+}
+
+// named returns the revision that injectionStrategy names: by its name, else the newest with the custom version.
+func (m *mutator) named(ctx context.Context, set *v1beta1.SidecarSet) (*appsv1.ControllerRevision, error) {
+	pinned := set.Spec.InjectionStrategy.Revision
+	var newest *appsv1.ControllerRevision
+	for _, namespace := range m.namespaces {
+		var list appsv1.ControllerRevisionList
+		if err := m.reader.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy,
+			client.MatchingLabels{v1beta1.LabelSidecarSetName: set.Name}); err != nil {
+			return nil, fmt.Errorf("list its revisions: %w", err)
+		}
+		for i := range list.Items {
+			have := &list.Items[i]
+			if is(have, pinned) && (newest == nil || have.Revision > newest.Revision) {
+				newest = have
+			}
+		}
+	}
+	if newest == nil {
+		return nil, fmt.Errorf("injectionStrategy.revision names a revision that is not found (revisionName %q, "+
+			"customVersion %q): correct it, or remove it", text(pinned.RevisionName), text(pinned.CustomVersion))
+	}
+	return newest, nil
+}
+
+// is reports whether the revision is the one that is named.
+func is(have *appsv1.ControllerRevision, named *v1beta1.SidecarSetInjectRevision) bool {
+	if name := text(named.RevisionName); name != "" {
+		return have.Name == name
+	}
+	return have.Labels[v1beta1.LabelSidecarSetCustomVersion] == text(named.CustomVersion)
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

@@ -1,0 +1,95 @@
+package mutator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/inject"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/revision"
+)
+
+// prepared is what is worked out of a SidecarSet once for each generation.
+type prepared struct {
+	generation int64
+	selection  inject.Selection
+	hashes     revision.Hashes
+	// err says why the SidecarSet cannot be injected; the controller tells it on the object.
+	err error
+}
+
+// memo keeps what was worked out, by the uids of SidecarSets.
+type memo struct {
+	mu   sync.Mutex
+	sets map[string]*prepared
+}
+
+// of returns what is worked out of the set.
+func (m *memo) of(set *v1beta1.SidecarSet) *prepared {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	have := m.sets[string(set.UID)]
+	if have != nil && have.generation == set.Generation {
+		return have
+	}
+	have = &prepared{generation: set.Generation}
+	if have.err = inject.Check(&set.Spec); have.err == nil {
+		have.selection, have.err = inject.NewSelection(&set.Spec)
+	}
+	if have.err == nil {
+		have.hashes, have.err = revision.HashesOf(&set.Spec)
+	}
+	m.sets[string(set.UID)] = have
+	return have
+}
+
+// keep forgets the sets that are not among these.
+func (m *memo) keep(sets []*v1beta1.SidecarSet) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for uid := range m.sets {
+		if !slices.ContainsFunc(sets, func(s *v1beta1.SidecarSet) bool { return string(s.UID) == uid }) {
+			delete(m.sets, uid)
+		}
+	}
+}
+
+// all returns the SidecarSets that inject: those that can be injected, that no hub owns, and that are in no conflict
+// with an older one. They are the cache's and must not be changed.
+func (m *mutator) all(ctx context.Context) ([]*v1beta1.SidecarSet, error) {
+	var list v1beta1.SidecarSetList
+	if err := m.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list SidecarSets: %w", err)
+	}
+	var out []*v1beta1.SidecarSet
+	for i := range list.Items {
+		set := &list.Items[i]
+		if set.DeletionTimestamp != nil || set.Spec.InjectionStrategy.Paused || m.memo.of(set).err != nil {
+			continue
+		}
+		if m.federated != nil {
+			if federated, err := m.federated(ctx, set); err != nil {
+				return nil, fmt.Errorf("ask whether SidecarSet %s is federated: %w", set.Name, err)
+			} else if federated {
+				continue
+			}
+		}
+		out = append(out, set)
+	}
+	return out, nil
+}
+
+// overwrites reports whether a SidecarSet overwrites annotations of pods.
+func (m *mutator) overwrites(ctx context.Context) bool {
+	if !m.caches.synced() {
+		return false
+	}
+	sets, err := m.all(ctx)
+	return err == nil && slices.ContainsFunc(sets, func(set *v1beta1.SidecarSet) bool {
+		return (inject.Allowed{}).Refused(set.Labels, set.Spec.PatchPodMetadata) != ""
+	})
+}

@@ -1,0 +1,135 @@
+package sidecarset
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/allow"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/inject"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/revision"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/rollout"
+)
+
+// Reconciler brings SidecarSets to running pods.
+type Reconciler struct {
+	*workload.Controller[*v1beta1.SidecarSet, memory]
+	// namespace has the revisions.
+	namespace string
+	allowed   *allow.Source
+}
+
+// memory is what a SidecarSet remembers between passes.
+type memory struct {
+	// notUpgradable is what the last event said.
+	notUpgradable string
+}
+
+type pass = workload.Pass[*v1beta1.SidecarSet, memory]
+
+// scope is one pass over one SidecarSet.
+type scope struct {
+	*pass
+	set       *v1beta1.SidecarSet
+	hashes    revision.Hashes
+	allowed   inject.Allowed
+	pods      []*corev1.Pod
+	revisions []*appsv1.ControllerRevision
+	latest    *appsv1.ControllerRevision
+	collision *int32
+	plan      rollout.Plan
+	worked    bool
+	updated   int
+}
+
+// The conditions that errors of a pass are kept under.
+const (
+	failureRevision = "FailedRevision"
+	failureUpdate   = "FailedUpdate"
+)
+
+func (r *Reconciler) phases(p *pass) []workload.Phase {
+	return workload.Phases(&scope{pass: p, set: p.Object}, r.gather, r.revise, r.decide, r.apply, r.trim, r.report)
+}
+
+// decide makes the plan.
+func (r *Reconciler) decide(_ context.Context, s *scope) (bool, error) {
+	if s.Leaving != nil || s.latest == nil {
+		return true, nil
+	}
+	plan, err := rollout.PlanOf(&rollout.Set{
+		Name: s.set.Name, Labels: s.set.Labels, Spec: r.spec(s), Hashes: s.hashes, Revision: s.latest.Name,
+		Version: s.set.ResourceVersion,
+	}, s.pods, s.allowed, r.Clock.Now())
+	if err != nil {
+		s.Stalled = &conditions.Cause{Reason: reasonInvalidSpec, Message: err.Error()}
+	}
+	s.plan = plan
+	return true, nil
+}
+
+// spec returns the spec that holds: nothing is updated while a person has to correct it.
+func (r *Reconciler) spec(s *scope) *v1beta1.SidecarSetSpec {
+	if s.Stalled == nil && !s.Budget.Expired {
+		return &s.set.Spec
+	}
+	spec := s.set.Spec.DeepCopy()
+	spec.UpdateStrategy.Paused = true
+	return spec
+}
+
+// apply writes the pods of the plan.
+func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
+	writes := s.plan.Writes
+	if len(writes) == 0 {
+		return true, nil
+	}
+	steps := write.Steps{N: len(writes), Start: s.Width(r.Clock.Now()), Limit: write.InFlight}
+	done, err := write.SlowStart(ctx, steps, func(i int) error {
+		return r.write(ctx, s, writes[i])
+	})
+	s.worked, s.updated = done > 0, 0
+	for _, w := range writes[:min(done, len(writes))] {
+		if w.Patch != nil {
+			s.updated++
+		}
+	}
+	s.Reached(done, r.Clock.Now())
+	s.Fail(failureUpdate, err)
+	return true, nil
+}
+
+// write makes one change. A pod that has changed since it was seen is looked at again: its event comes.
+func (r *Reconciler) write(ctx context.Context, s *scope, w rollout.Write) error {
+	pod := w.Pod.DeepCopy()
+	if w.Patch != nil {
+		if err := r.Writer.PatchPod(ctx, s.set.UID, pod, w.Patch); err != nil {
+			if apierrors.IsConflict(errors.Unwrap(err)) || apierrors.IsConflict(err) {
+				s.Sooner(podDelay)
+				return nil
+			}
+			return err
+		}
+	}
+	if w.Condition == nil {
+		return nil
+	}
+	return r.Writer.PatchPodStatus(ctx, s.set.UID, pod, w.Condition)
+}
+
+// notUpgradable names the pods that changes cannot reach, at most a few.
+func notUpgradable(names []string) string {
+	const most = 10
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + " and others"
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,108 @@
+package revision_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/revision"
+)
+
+func spec(t *testing.T, text string) *v1beta1.SidecarSetSpec {
+	t.Helper()
+	out := &v1beta1.SidecarSetSpec{}
+	if err := json.Unmarshal([]byte(text), out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+const (
+	written   = `{"containers":[{"name":"side","image":"busybox:1.36"}]}`
+	defaulted = `{"containers":[{"name":"side","image":"busybox:1.36","resources":{},` +
+		`"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File",` +
+		`"imagePullPolicy":"IfNotPresent","podInjectPolicy":"BeforeAppContainer",` +
+		`"upgradeStrategy":{"upgradeType":"ColdUpgrade"},"shareVolumePolicy":{"type":"disabled"}}]}`
+)
+
+// TestPublishedHashes pins the hashes of an OpenKruise manager, byte for byte.
+func TestPublishedHashes(t *testing.T) {
+	want := revision.Hashes{
+		All:          "c9v552d9ffd5xdx856f86bzfz4fw2w776522vz5bdb49bcbzw45c229wfxv9wfcw",
+		WithoutImage: "487f8z7d9f29bxbbvcwcz4z54x2db6wdcwf4x6bd2ddf6fw485594c96f867x7w2",
+	}
+	for _, text := range []string{written, defaulted} {
+		if got, err := revision.HashesOf(spec(t, text)); err != nil || got != want {
+			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
+		}
+	}
+}
+
+func TestHashesCountContainersAlone(t *testing.T) {
+	base, err := revision.HashesOf(spec(t, written))
+	if err != nil {
+		t.Fatal(err)
+	}
+	container := func(more string) string { return `{"containers":[{"name":"side","image":"busybox:1.36"` + more + `}]}` }
+	beside := func(more string) string { return strings.TrimSuffix(written, "}") + more + "}" }
+	for _, tt := range []struct {
+		name, text        string
+		same, withoutSame bool
+	}{
+		{"another image", strings.ReplaceAll(written, "1.36", "1.37"), false, true},
+		{"another command", container(`,"command":["a"]`), false, false},
+		{"volumes", beside(`,"volumes":[{"name":"a"}]`), true, true},
+		{"selector", beside(`,"selector":{"matchLabels":{"a":"b"}}`), true, true},
+		{"an init container", beside(`,"initContainers":[{"name":"a","image":"b"}]`), true, true},
+		{"a native sidecar", beside(`,"initContainers":[{"name":"a","image":"b","restartPolicy":"Always"}]`), false, false},
+		{"a startup probe", container(`,"startupProbe":{"httpGet":{"port":1}}`), false, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := revision.HashesOf(spec(t, tt.text))
+			if err != nil || (got.All == base.All) != tt.same || (got.WithoutImage == base.WithoutImage) != tt.withoutSame {
+				t.Errorf("%v, %v; the base is %v", got, err, base)
+			}
+		})
+	}
+}
+
+func TestUndecodable(t *testing.T) {
+	_, err := revision.HashesOf(spec(t, `{"containers":[{"name":"side","args":5}]}`))
+	if err == nil || !strings.Contains(err.Error(), "spec.containers[0].args") {
+		t.Errorf("%v, want one that names the field", err)
+	}
+}
+
+// TestContentHasAllFields pins the published form of a revision.
+func TestContentHasAllFields(t *testing.T) {
+	data, err := json.Marshal(revision.ContentOf(&v1beta1.SidecarSetSpec{}))
+	const want = `{"volumes":null,"containers":null,"initContainers":null,"imagePullSecrets":null,"patchPodMetadata":null}`
+	if err != nil || string(data) != want {
+		t.Errorf("%s, %v, want %s", data, err, want)
+	}
+}
+
+func TestRevisionsOfTheSameMeaning(t *testing.T) {
+	content := func(text string) revision.Content { return revision.ContentOf(spec(t, text)) }
+	data, err := revision.Encode(content(written))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"spec":{"$patch":"replace","containers":[`
+	if !strings.HasPrefix(string(data), want) {
+		t.Errorf("%s, want it to begin with %s", data, want)
+	}
+	decoded, err := revision.Decode(data)
+	if err != nil || !revision.Same(decoded, content(defaulted)) {
+		t.Errorf("%v, %v", decoded, err)
+	}
+	for _, other := range []string{
+		strings.ReplaceAll(written, "1.36", "1.37"), `{}`,
+		strings.TrimSuffix(written, "}") + `,"volumes":[{"name":"a"}]}`,
+	} {
+		if revision.Same(decoded, content(other)) {
+			t.Errorf("%s means the same", other)
+		}
+	}
+}

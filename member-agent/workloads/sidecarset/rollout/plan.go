@@ -1,0 +1,221 @@
+package rollout
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/inject"
+)
+
+// Plan is what one pass does.
+type Plan struct {
+	// Writes are the pods to change, in this order.
+	Writes []Write
+	// Counts are the numbers of the status.
+	Counts Counts
+	// NotUpgradable are the names of pods that differ from the SidecarSet in more than images, sorted.
+	NotUpgradable []string
+	// Pending is how many pods a later pass updates.
+	Pending int
+}
+
+// Counts are the numbers of the status.
+type Counts struct {
+	Matched, Updated, Ready, UpdatedReady int32
+}
+
+// Write is what is written to one pod: strategic merge patches of the pod and of its status, nil for none.
+type Write struct {
+	Pod       *corev1.Pod
+	Patch     []byte
+	Condition []byte
+}
+
+// PlanOf decides about the pods that the SidecarSet selects. It errs for limits that cannot be computed and for values
+// that cannot be encoded.
+func PlanOf(set *Set, pods []*corev1.Pod, allowed inject.Allowed, now time.Time) (Plan, error) {
+	var plan Plan
+	var views []view
+	for _, pod := range pods {
+		if v, ok := viewOf(set, pod); ok {
+			views = append(views, v)
+			plan.Counts.add(v)
+			if !v.updated && !v.upgradable {
+				plan.NotUpgradable = append(plan.NotUpgradable, pod.Namespace+"/"+pod.Name)
+			}
+		}
+	}
+	slices.Sort(plan.NotUpgradable)
+	if err := plan.flips(set, views); err != nil {
+		return plan, err
+	}
+	strategy := &set.Spec.UpdateStrategy
+	if strategy.Type != v1beta1.NotUpdateSidecarSetStrategyType && !strategy.Paused {
+		if err := plan.updates(set, views, allowed, now); err != nil {
+			return plan, err
+		}
+	}
+	return plan, plan.conditions(set, views, now)
+}
+
+// updates plans the pods that get the current revision.
+func (p *Plan) updates(set *Set, views []view, allowed inject.Allowed, now time.Time) error {
+	chosen, pending, err := choose(set, views)
+	if err != nil {
+		return err
+	}
+	p.Pending = pending
+	for _, v := range chosen {
+		if p.writes(v.pod) {
+			continue
+		}
+		write, err := update(set, v.pod, allowed, now)
+		if err != nil {
+			return fmt.Errorf("plan the update of pod %s/%s: %w", v.pod.Namespace, v.pod.Name, err)
+		}
+		p.Writes = append(p.Writes, write)
+	}
+	return nil
+}
+
+// writes reports whether the plan changes the pod already.
+func (p *Plan) writes(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Writes, func(w Write) bool { return w.Pod == pod })
+}
+
+func (c *Counts) add(v view) {
+	one := func(is bool) int32 {
+		if is {
+			return 1
+		}
+		return 0
+	}
+	c.Matched++
+	c.Updated += one(v.updated)
+	c.Ready += one(v.ready)
+	c.UpdatedReady += one(v.updated && v.ready)
+}
+
+// choose returns the pods to update now, and how many a later pass updates.
+func choose(set *Set, views []view) (chosen []view, pending int, err error) {
+	strategy, matched := &set.Spec.UpdateStrategy, int32(len(views))
+	eligible, done, unavailable, err := candidates(strategy, views)
+	if err != nil {
+		return nil, 0, err
+	}
+	kept, err := scaled(strategy.Partition, 0, matched)
+	if err != nil {
+		return nil, 0, fmt.Errorf("partition %w", err)
+	}
+	most, err := scaled(strategy.MaxUnavailable, 1, matched)
+	if err != nil {
+		return nil, 0, fmt.Errorf("maxUnavailable %w", err)
+	}
+	sorted, err := sort(strategy, eligible, done)
+	if err != nil {
+		return nil, 0, err
+	}
+	sorted = sorted[:max(0, len(sorted)-int(kept))]
+	room := int(most) - unavailable
+	for _, v := range sorted {
+		if !podReady(v.pod) {
+			room-- // it is updated whatever the limit is, and is unavailable until the update has arrived
+		}
+	}
+	for _, v := range sorted {
+		if podReady(v.pod) {
+			if room <= 0 {
+				pending++
+				continue
+			}
+			room--
+		}
+		chosen = append(chosen, v)
+	}
+	return chosen, pending, nil
+}
+
+// candidates returns the pods that can get the current revision now, those that have it, and how many of these are not
+// available. A pod that is ready waits for the change before to arrive; one that is not may wait for ever.
+func candidates(strategy *v1beta1.SidecarSetUpdateStrategy, views []view) (
+	eligible []view, done []*corev1.Pod, unavailable int, err error,
+) {
+	selected := labels.Everything()
+	if strategy.Selector != nil {
+		if selected, err = metav1.LabelSelectorAsSelector(strategy.Selector); err != nil {
+			return nil, nil, 0, fmt.Errorf("updateStrategy.selector cannot be used: %w", err)
+		}
+	}
+	for _, v := range views {
+		switch {
+		case v.updated:
+			done = append(done, v.pod)
+			if !v.ready {
+				unavailable++
+			}
+		case !v.consistent && podReady(v.pod):
+			unavailable++ // the change before has not arrived
+		case v.upgradable && selected.Matches(labels.Set(v.pod.Labels)):
+			eligible = append(eligible, v)
+		}
+	}
+	return eligible, done, unavailable, nil
+}
+
+// scaled returns the number that a limit means, percentages rounded up.
+func scaled(limit *intstr.IntOrString, absent, total int32) (int32, error) {
+	if limit == nil {
+		return absent, nil
+	}
+	return budget.Scaled(*limit, total, budget.Up)
+}
+
+// sort returns the pods in the order of their update.
+func sort(strategy *v1beta1.SidecarSetUpdateStrategy, views []view, done []*corev1.Pod) ([]view, error) {
+	pods, byPod := make([]*corev1.Pod, 0, len(views)), make(map[*corev1.Pod]view, len(views))
+	for _, v := range views {
+		pods, byPod[v.pod] = append(pods, v.pod), v
+	}
+	pods, err := order.ForUpdate(pods, done, order.Strategy{
+		Priority: strategy.PriorityStrategy, Scatter: scatter(strategy.ScatterStrategy, pods, done),
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]view, 0, len(pods))
+	for _, pod := range pods {
+		out = append(out, byPod[pod])
+	}
+	return out, nil
+}
+
+// scatter returns the terms with one for each value of the label in the place of "*".
+func scatter(terms []v1beta1.UpdateScatterTerm, lists ...[]*corev1.Pod) []v1beta1.UpdateScatterTerm {
+	var out []v1beta1.UpdateScatterTerm
+	for _, term := range terms {
+		if term.Value != "*" {
+			out = append(out, term)
+			continue
+		}
+		values := map[string]bool{}
+		for _, pod := range slices.Concat(lists...) {
+			if value, has := pod.Labels[term.Key]; has {
+				values[value] = true
+			}
+		}
+		for _, value := range slices.Sorted(maps.Keys(values)) {
+			out = append(out, v1beta1.UpdateScatterTerm{Key: term.Key, Value: value})
+		}
+	}
+	return out
+}

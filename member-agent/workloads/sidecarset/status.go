@@ -1,0 +1,110 @@
+package sidecarset
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
+)
+
+// The reasons of conditions.
+const (
+	reasonInvalidSpec   = "InvalidSpec"
+	reasonNameConflict  = "NameConflict"
+	reasonNotAllowed    = "AnnotationNotAllowed"
+	reasonUpdated       = "AllUpdated"
+	reasonUpdating      = "Updating"
+	reasonNotUpgradable = "PodsNotUpgradable"
+)
+
+// report records the events of the pass and writes the status, if it changed.
+func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
+	if s.updated > 0 {
+		r.Events.Eventf(s.set, nil, corev1.EventTypeNormal, "SuccessfulUpdatePodInPlace", "Update",
+			"changed the sidecars of %d pods to %s", s.updated, s.latest.Name)
+	}
+	if text := notUpgradable(s.plan.NotUpgradable); text != s.Memory.notUpgradable {
+		if s.Memory.notUpgradable = text; text != "" {
+			r.Events.Eventf(s.set, nil, corev1.EventTypeWarning, "NotUpgradablePods", "Update",
+				"more than images differ in %s, which keep their sidecars until they are created anew", text)
+		}
+	}
+	for condition, err := range s.Failed() {
+		r.Events.Eventf(s.set, nil, corev1.EventTypeWarning, condition, "Retry", "%s", workload.Note(err))
+	}
+	have, want := s.set.Status.DeepCopy(), s.status(r.Clock.Now())
+	without := func(status *v1beta1.SidecarSetStatus) v1beta1.SidecarSetStatus {
+		out := *status.DeepCopy()
+		out.MatchedPods, out.UpdatedPods, out.ReadyPods, out.UpdatedReadyPods = 0, 0, 0, 0
+		for i := range out.Conditions {
+			out.Conditions[i].Message = ""
+		}
+		return out
+	}
+	return true, r.Report(ctx, s.pass, workload.Status{
+		Have: have, Want: want, Worked: s.worked && len(s.Failed()) == 0,
+		CountersOnly: equality.Semantic.DeepEqual(without(have), without(want)),
+	})
+}
+
+// status returns the status that this pass observed.
+func (s *scope) status(now time.Time) *v1beta1.SidecarSetStatus {
+	out := s.set.Status.DeepCopy()
+	out.ObservedGeneration = s.set.Generation
+	if s.latest != nil {
+		c := s.plan.Counts
+		out.MatchedPods, out.UpdatedPods, out.ReadyPods, out.UpdatedReadyPods = c.Matched, c.Updated, c.Ready, c.UpdatedReady
+		out.LatestRevision, out.CollisionCount = s.latest.Name, s.collision
+	}
+	for _, c := range s.conditions() {
+		c.ObservedGeneration, c.LastTransitionTime = s.set.Generation, metav1.NewTime(now)
+		meta.SetStatusCondition(&out.Conditions, c)
+	}
+	return out
+}
+
+// conditions returns Ready, Reconciling and Stalled.
+func (s *scope) conditions() []metav1.Condition {
+	ready := metav1.Condition{Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse}
+	reconciling := metav1.Condition{Type: v1beta1.ConditionReconciling, Status: metav1.ConditionFalse}
+	stalled := metav1.Condition{Type: v1beta1.ConditionStalled, Status: metav1.ConditionFalse,
+		Reason: conditions.ReasonNotStalled}
+	c := s.plan.Counts
+	text := fmt.Sprintf("%d of %d pods have the current sidecars, %d are ready", c.Updated, c.Matched, c.Ready)
+	switch {
+	case s.Leaving != nil:
+		ready.Reason, ready.Message = s.Leaving.Reason, s.Leaving.Message
+		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionTrue, s.Leaving.Reason, s.Leaving.Message
+	case s.Stalled != nil:
+		ready.Reason, ready.Message = s.Stalled.Reason, s.Stalled.Message
+		reconciling.Reason = s.Stalled.Reason
+		stalled.Status, stalled.Reason, stalled.Message = metav1.ConditionTrue, s.Stalled.Reason, s.Stalled.Message
+	case len(s.Failed()) > 0:
+		_, cause := s.Failures(failureRevision, failureUpdate)
+		ready.Reason, ready.Message = conditions.ReasonRetrying, cause.Message
+		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionTrue, ready.Reason, cause.Message
+	case len(s.plan.NotUpgradable) > 0:
+		ready.Reason = reasonNotUpgradable
+		ready.Message = text + "; more than images differ in " + notUpgradable(s.plan.NotUpgradable) +
+			": create these pods anew to update them"
+		reconciling.Reason = reasonNotUpgradable
+	case s.set.Spec.UpdateStrategy.Paused && c.Updated < c.Matched:
+		ready.Reason, ready.Message = conditions.ReasonPaused, text
+		reconciling.Reason = conditions.ReasonPaused
+	case s.plan.Pending > 0 || len(s.plan.Writes) > 0 || c.UpdatedReady < c.Updated:
+		ready.Reason, ready.Message = reasonUpdating, text
+		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionTrue, reasonUpdating, text
+	default:
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionTrue, reasonUpdated, text
+		reconciling.Reason = reasonUpdated
+	}
+	return []metav1.Condition{ready, reconciling, stalled}
+}
