@@ -31,6 +31,9 @@ type PodUnavailableBudgetSpec struct {
 	// workloads ask for, which rounds up.
 	// +optional
 	MinAvailable *intstr.IntOrString `json:"minAvailable,omitempty"`
+	// flotilla holds settings that only Flotilla has.
+	// +optional
+	Flotilla *v1beta1.PodUnavailableBudgetSettings `json:"flotilla,omitempty"`
 }
 
 // PodUnavailableBudget limits how many pods are unavailable at a time because they are deleted, evicted or updated.

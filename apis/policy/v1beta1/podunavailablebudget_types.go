@@ -84,6 +84,39 @@ type PodUnavailableBudgetSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="has(self.matchLabels) && size(self.matchLabels) > 0 || has(self.matchExpressions) && size(self.matchExpressions) > 0",message="ignoredPodSelector is empty, so that the budget would protect no pod: name labels, or remove it"
 	IgnoredPodSelector *metav1.LabelSelector `json:"ignoredPodSelector,omitempty"`
+	// flotilla holds settings that only Flotilla has.
+	// +optional
+	Flotilla *PodUnavailableBudgetSettings `json:"flotilla,omitempty"`
+}
+
+// PodUnavailableBudgetSettings are settings that only Flotilla has.
+type PodUnavailableBudgetSettings struct {
+	// failurePolicy is what happens to operations while no agent answers: Ignore allows them, Fail refuses them, as well as
+	// evictions of other pods in the namespace. Condition Enforced says from when on Fail holds. Default Ignore.
+	// +optional
+	FailurePolicy PubFailurePolicy `json:"failurePolicy,omitempty"`
+}
+
+// PubFailurePolicy is Fail or Ignore.
+// +kubebuilder:validation:Enum=Fail;Ignore
+type PubFailurePolicy string
+
+// The failure policies.
+const (
+	PubFail   PubFailurePolicy = "Fail"
+	PubIgnore PubFailurePolicy = "Ignore"
+)
+
+// ConditionEnforced is the condition of a budget with failure policy Fail: True while operations are refused if no agent
+// answers.
+const ConditionEnforced = "Enforced"
+
+// FailurePolicy returns what happens to operations while no agent answers.
+func (s *PodUnavailableBudgetSpec) FailurePolicy() PubFailurePolicy {
+	if s.Flotilla != nil && s.Flotilla.FailurePolicy == PubFail {
+		return PubFail
+	}
+	return PubIgnore
 }
 
 // TargetReference names a workload in the namespace of the budget.
@@ -137,8 +170,8 @@ type PodUnavailableBudgetStatus struct {
 	// totalReplicas is how many pods the workloads of the protected pods ask for, or protectTotalReplicas.
 	// +optional
 	TotalReplicas int32 `json:"totalReplicas"`
-	// conditions are the observed aspects of the budget, one of each type: Ready, Reconciling and Stalled. Flotilla's
-	// addition.
+	// conditions are the observed aspects of the budget, one of each type: Ready, Reconciling and Stalled, and Enforced
+	// with failure policy Fail. Flotilla's addition.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

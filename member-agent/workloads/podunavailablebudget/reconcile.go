@@ -36,10 +36,12 @@ type scope struct {
 	members  []*corev1.Pod
 	total    int32
 	observed disruption.Observed
+	enforced bool
 }
 
 func (r *Reconciler) phases(p *pass) []workload.Phase {
-	return workload.Phases(&scope{pass: p, pub: p.Object}, r.gather, r.count, r.mark, r.report)
+	return workload.Phases(&scope{pass: p, pub: p.Object}, r.gather, r.count, r.mark, r.enforce,
+		r.report)
 }
 
 // gather finds the pods and how many there are to be. Where that is unknown, all of them must stay.

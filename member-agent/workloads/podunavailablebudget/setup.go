@@ -6,6 +6,7 @@ import (
 	"maps"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -36,6 +37,7 @@ func Add(ctx context.Context, env *workload.Env) error {
 	r.Controller = b.Controller
 	inNamespace := handler.EnqueueRequestsFromMapFunc(r.inNamespace)
 	asked := builder.WithPredicates(predicate.GenerationChangedPredicate{})
+	b.Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, inNamespace) // of all namespaces
 	b.Watches(&corev1.Pod{}, inNamespace, builder.WithPredicates(counts(env.Clock.Now))).
 		Watches(&v1beta1.PodUnavailableBudget{}, inNamespace, asked). // they may overlap
 		Watches(&apps.CloneSet{}, inNamespace, asked).

@@ -15,6 +15,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/admission"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/podunavailablebudget/budgets"
@@ -47,6 +48,8 @@ const (
 	ReasonReplicasUnknown = "ReplicasUnknown"
 	// ReasonOverlap: a pod has two budgets.
 	ReasonOverlap = "Overlap"
+	// ReasonNotEnforced: operations are not refused while no agent answers.
+	ReasonNotEnforced = "NotEnforced"
 	// ReasonMarkFailed: a pod could not be annotated; it is tried again.
 	ReasonMarkFailed = "MarkFailed"
 )
@@ -64,6 +67,9 @@ func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
 		c.ObservedGeneration = s.pub.Generation
 		c.LastTransitionTime = metav1.NewTime(r.Clock.Now())
 		meta.SetStatusCondition(&changed.Status.Conditions, c)
+	}
+	if s.pub.Spec.FailurePolicy() != v1beta1.PubFail {
+		meta.RemoveStatusCondition(&changed.Status.Conditions, v1beta1.ConditionEnforced)
 	}
 	if equality.Semantic.DeepEqual(s.pub.Status, changed.Status) {
 		return true, nil
@@ -99,6 +105,10 @@ func (s *scope) summary() []metav1.Condition {
 		Message: "the counters are up to date"}
 	stalled := metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionFalse,
 		Reason: conditions.ReasonNotStalled, Message: "nothing waits for a person"}
+	all := []metav1.Condition{}
+	if s.pub.Spec.FailurePolicy() == v1beta1.PubFail {
+		all = append(all, s.enforcement())
+	}
 	failed := s.Failed()[ReasonMarkFailed]
 	switch {
 	case s.Leaving != nil:
@@ -113,7 +123,18 @@ func (s *scope) summary() []metav1.Condition {
 		ready.Reason, ready.Message = ReasonNoPods, fmt.Sprintf("%s selects no pods yet: check the labels or the name",
 			selects(s.pub))
 	}
-	return []metav1.Condition{ready, reconciling, stalled}
+	return append(all, ready, reconciling, stalled)
+}
+
+// enforcement returns the condition Enforced.
+func (s *scope) enforcement() metav1.Condition {
+	if s.enforced {
+		return metav1.Condition{Type: v1beta1.ConditionEnforced, Status: metav1.ConditionTrue, Reason: ReasonInForce,
+			Message: "operations are refused while no agent answers"}
+	}
+	return metav1.Condition{Type: v1beta1.ConditionEnforced, Status: metav1.ConditionFalse, Reason: ReasonNotEnforced,
+		Message: "ValidatingWebhookConfiguration " + admission.ConfigurationName + " does not refuse operations in this " +
+			"namespace while no agent answers: the agent serves no webhooks, or too many budgets have failurePolicy Fail"}
 }
 
 func selects(pub *v1beta1.PodUnavailableBudget) string {

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
@@ -44,12 +45,16 @@ type service struct {
 	https    *httptest.Server
 	replicas [2]*http.ServeMux
 	asked    atomic.Int64
+	down     atomic.Bool
 }
 
 func newService(t *testing.T) *service {
 	t.Helper()
 	s := &service{replicas: [2]*http.ServeMux{http.NewServeMux(), http.NewServeMux()}}
 	s.https = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.down.Load() {
+			panic(http.ErrAbortHandler)
+		}
 		s.replicas[s.asked.Add(1)%2].ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.https.Close)
@@ -120,6 +125,7 @@ func TestOnAServer(t *testing.T) {
 		{"lets a CloneSet recreate pods within its number", rollout(apps.ReCreatePodUpdatePolicy)},
 		{"lets a CloneSet update pods in place within its number", rollout(apps.InPlaceIfPossiblePodUpdatePolicy)},
 		{"names both of two budgets that overlap", overlap},
+		{"refuses operations while no agent answers if it says so", failing},
 		{"removes the webhook with the last budget", configuration},
 	} {
 		t.Run(scenario.name, func(t *testing.T) {
@@ -382,6 +388,38 @@ func overlap(w *world) {
 	if err := w.Delete(w.Context(), &pods[1]); !apierrors.IsForbidden(err) {
 		w.Errorf("the second: %v", err)
 	}
+}
+
+func failing(w *world) {
+	w.pods(3)
+	w.budget("web", 3, new(int32(3)))
+	pods := w.list()
+	defer w.down.Store(false)
+	w.down.Store(true)
+	w.must(w.Delete(w.Context(), &pods[0]))
+	w.down.Store(false)
+	pub := &v1beta1.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "web"}}
+	w.must(w.Patch(w.Context(), pub, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"spec":{"flotilla":{"failurePolicy":"Fail"}}}`))))
+	w.eventually("the budget is enforced", func() string {
+		w.must(w.Get(w.Context(), client.ObjectKeyFromObject(pub), pub))
+		if !meta.IsStatusConditionTrue(pub.Status.Conditions, v1beta1.ConditionEnforced) {
+			return fmt.Sprint(pub.Status.Conditions)
+		}
+		return ""
+	})
+	w.down.Store(true)
+	w.eventually("the deletion is refused", func() string {
+		if err := w.Delete(w.Context(), &pods[1], client.DryRunAll); !apierrors.IsInternalError(err) {
+			return fmt.Sprint(err)
+		}
+		return ""
+	})
+	// What cannot make a pod unavailable is not asked about, and no condition fails.
+	w.must(w.Patch(w.Context(), &pods[1], client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"labels":{"more":"labels"}}}`))))
+	w.down.Store(false)
+	w.must(w.Delete(w.Context(), &pods[1]))
 }
 
 func configuration(w *world) {

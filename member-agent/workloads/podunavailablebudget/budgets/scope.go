@@ -38,7 +38,8 @@ func (k *Keeper) scope(ctx context.Context) ([]admission.Scope, error) {
 	if err := k.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list PodUnavailableBudgets: %w", err)
 	}
-	namespaces := map[string][]*v1beta1.PodUnavailableBudget{}
+	policies := map[v1beta1.PubFailurePolicy]map[string][]*v1beta1.PodUnavailableBudget{v1beta1.PubFail: {},
+		v1beta1.PubIgnore: {}}
 	for i := range list.Items {
 		pub := &list.Items[i]
 		hubs := false
@@ -49,17 +50,23 @@ func (k *Keeper) scope(ctx context.Context) ([]admission.Scope, error) {
 			}
 		}
 		if pub.DeletionTimestamp == nil && !hubs {
+			namespaces := policies[pub.Spec.FailurePolicy()]
 			namespaces[pub.Namespace] = append(namespaces[pub.Namespace], pub)
 		}
 	}
-	if len(namespaces) == 0 {
-		return nil, nil
+	var scopes []admission.Scope
+	for _, policy := range []v1beta1.PubFailurePolicy{v1beta1.PubFail, v1beta1.PubIgnore} {
+		if namespaces := policies[policy]; len(namespaces) > 0 {
+			scopes = append(scopes, scopeOf(namespaces, admissionregistrationv1.FailurePolicyType(policy)))
+		}
 	}
-	return []admission.Scope{scopeOf(namespaces)}, nil
+	return scopes, nil
 }
 
-// scopeOf returns the scope of the budgets, of which there is at least one.
-func scopeOf(namespaces map[string][]*v1beta1.PodUnavailableBudget) admission.Scope {
+// scopeOf returns the scope of the budgets with a failure policy, of which there is at least one.
+func scopeOf(
+	namespaces map[string][]*v1beta1.PodUnavailableBudget, policy admissionregistrationv1.FailurePolicyType,
+) admission.Scope {
 	names := slices.Sorted(maps.Keys(namespaces))
 	names = names[:min(len(names), maxNamespaces)]
 	var narrow []string
@@ -73,7 +80,7 @@ func scopeOf(namespaces map[string][]*v1beta1.PodUnavailableBudget) admission.Sc
 			strings.Join(slices.Compact(pods), " || ")))
 	}
 	return admission.Scope{
-		Name: "pods of PodUnavailableBudgets", FailurePolicy: admissionregistrationv1.Ignore, Namespaces: names,
+		Name: "pods of PodUnavailableBudgets", FailurePolicy: policy, Namespaces: names,
 		Condition: "(" + disturbs + ") && (" + strings.Join(narrow, " || ") + ")", Wide: disturbs,
 	}
 }
