@@ -303,6 +303,16 @@ func deletions(w *world) {
 			w.Errorf("a mark: %v", err)
 		}
 	}
+	w.eventually("an event says so", func() string {
+		var list corev1.EventList
+		w.must(w.List(w.Context(), &list, client.InNamespace(w.namespace)))
+		for i := range list.Items {
+			if list.Items[i].Reason == "PubPreventPodDeletion" {
+				return ""
+			}
+		}
+		return fmt.Sprintf("none of %d", len(list.Items))
+	})
 	pod := w.list()[1]
 	w.must(w.Patch(w.Context(), &pod, client.RawPatch("application/merge-patch+json",
 		[]byte(`{"metadata":{"annotations":{"pub.kruise.io/no-protect":"true"}}}`))))

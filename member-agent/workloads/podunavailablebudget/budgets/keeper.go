@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -61,6 +62,7 @@ type Keeper struct {
 	client  client.Client // reads from the cache
 	live    client.Reader
 	known   *known
+	events  events.EventRecorder
 	options Options
 
 	mu      sync.Mutex
@@ -82,6 +84,7 @@ func New(mgr ctrl.Manager, options Options) (*Keeper, error) {
 	}
 	k := &Keeper{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), options: options,
+		events:  mgr.GetEventRecorder("flotilla-podunavailablebudget"),
 		known:   &known{cache: mgr.GetCache(), clock: options.Clock, begun: options.Clock.Now()},
 		budgets: map[types.NamespacedName]*budget{},
 	}

@@ -63,6 +63,10 @@ func (k *Keeper) review(ctx context.Context, request *admissionv1.AdmissionReque
 	if err != nil || refused[pod.Name] == nil {
 		return nil, err
 	}
+	if !dryRun {
+		k.events.Eventf(pod, nil, corev1.EventTypeWarning, "PubPreventPodDeletion", string(operation), "%s",
+			refused[pod.Name].Error())
+	}
 	return statusOf(refused[pod.Name]), nil
 }
 
