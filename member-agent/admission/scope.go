@@ -6,6 +6,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
@@ -17,6 +18,9 @@ type Mutator struct {
 	Scope func(context.Context) ([]Scope, error)
 	// Watches are the objects on which Scope depends.
 	Watches []Watch
+	// Changes has an event when Scope may return something else because of objects whose kind can come later than the
+	// agent; nil if there are none. The chain would wait for a kind of Watches.
+	Changes <-chan event.GenericEvent
 	// Mutate changes the pod where an object selects it. It finds that out itself: the pod may have been sent for the sake
 	// of another mutator. It may wait for a cache until the context ends. An error refuses the pod and is shown to its
 	// creator, so it is only for objects whose user chose Fail. A panic is a failed call.

@@ -66,6 +66,9 @@ func Setup(mgr ctrl.Manager, options Options) error {
 	}
 	b = b.Watches(&admissionregistrationv1.MutatingWebhookConfiguration{}, one, builder.WithPredicates(ours()))
 	for _, mutator := range options.Mutators {
+		if mutator.Changes != nil {
+			b = b.WatchesRawSource(source.Channel(mutator.Changes, one))
+		}
 		for _, watch := range mutator.Watches {
 			b = b.Watches(watch.Object, one, builder.WithPredicates(watch.Events))
 		}

@@ -162,3 +162,22 @@ func heap() uint64 {
 	runtime.ReadMemStats(&stats)
 	return stats.HeapAlloc
 }
+
+// TestSlimKeepsWhatNativeSidecarsRun: SidecarSets wait for their new images.
+func TestSlimKeepsWhatNativeSidecarsRun(t *testing.T) {
+	status := func(name string) corev1.ContainerStatus {
+		return corev1.ContainerStatus{Name: name, Ready: true, Image: name + ":1", ImageID: "id/" + name}
+	}
+	slim, err := podset.Slim(&corev1.Pod{
+		Spec: corev1.PodSpec{InitContainers: []corev1.Container{{Name: "init"},
+			{Name: "native", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)}}},
+		Status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{status("init"), status("native")}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := slim.(*corev1.Pod).Status.InitContainerStatuses
+	if len(kept) != 1 || kept[0].Image != "native:1" || kept[0].ImageID != "id/native" {
+		t.Errorf("kept %v", kept)
+	}
+}

@@ -2,6 +2,7 @@ package mutator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -18,7 +20,11 @@ import (
 
 // scope returns which pods the API server sends: those that a SidecarSet selects.
 func (m *mutator) scope(ctx context.Context) ([]admission.Scope, error) {
-	sets, err := m.all(ctx)
+	sets, err := m.all(ctx) // waits for the first list
+	var unknown *meta.NoKindMatchError
+	if errors.As(err, &unknown) {
+		return nil, nil // it is asked again when the kind is there
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -26,8 +27,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/admission"
@@ -54,7 +55,8 @@ func New(ctx context.Context, mgr ctrl.Manager, options Options) (admission.Muta
 		log: mgr.GetLogger().WithName("sidecar-admission"), memo: memo{sets: map[string]*prepared{}},
 	}
 	m.allowed = &allow.Source{Live: mgr.GetAPIReader(), Namespaces: options.Namespaces, Needed: m.overwrites}
-	known := &caches{cache: mgr.GetCache(), clock: options.Clock, begun: options.Clock.Now()}
+	known := &caches{cache: mgr.GetCache(), clock: options.Clock, begun: options.Clock.Now(),
+		changes: make(chan event.GenericEvent, 1)}
 	m.caches = known
 	for _, object := range []client.Object{namespaceMetadata(), &appsv1.ControllerRevision{}} {
 		informer, err := mgr.GetCache().GetInformer(ctx, object, cache.BlockUntilSynced(false))
@@ -71,11 +73,10 @@ func New(ctx context.Context, mgr ctrl.Manager, options Options) (admission.Muta
 	if err := mgr.AddReadyzCheck("sidecar-admission", known.ready); err != nil {
 		return admission.Mutator{}, fmt.Errorf("set up SidecarSets at admission: %w", err)
 	}
-	changed := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{})
 	return admission.Mutator{
 		Name:    v1beta1.SidecarSetKind.Kind,
 		Scope:   m.scope,
-		Watches: []admission.Watch{{Object: &v1beta1.SidecarSet{}, Events: changed}},
+		Changes: known.changes,
 		Mutate:  m.mutate,
 	}, nil
 }
@@ -88,6 +89,8 @@ type caches struct {
 	listed, unknown atomic.Bool
 	clock           clock.PassiveClock
 	begun           time.Time
+	// changes has one event at most: more of them ask for the same.
+	changes chan event.GenericEvent
 }
 
 // startTime is how long a new replica may keep itself out of the Service.
@@ -101,14 +104,41 @@ func (c *caches) NeedLeaderElection() bool { return false }
 // Start watches SidecarSets, once their CustomResourceDefinition is there, which may come later than the agent.
 func (c *caches) Start(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		_, err := c.cache.GetInformer(ctx, &v1beta1.SidecarSet{}) // waits for the first list
-		c.unknown.Store(meta.IsNoMatchError(err))
+		informer, err := c.cache.GetInformer(ctx, &v1beta1.SidecarSet{}) // waits for the first list
+		if c.unknown.Store(meta.IsNoMatchError(err)); err != nil {
+			return false, nil
+		}
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { c.changed() }, DeleteFunc: func(any) { c.changed() },
+			UpdateFunc: func(old, updated any) {
+				if scopeChanged(old, updated) {
+					c.changed()
+				}
+			},
+		})
 		return err == nil, nil
 	})
 	if err == nil {
 		c.listed.Store(true)
+		c.changed()
 	}
 	return nil
+}
+
+// changed has the scope asked for again.
+func (c *caches) changed() {
+	select {
+	case c.changes <- event.GenericEvent{Object: &v1beta1.SidecarSet{}}:
+	default:
+	}
+}
+
+// scopeChanged reports whether a SidecarSet may select other pods.
+func scopeChanged(old, updated any) bool {
+	a, isA := old.(*v1beta1.SidecarSet)
+	b, isB := updated.(*v1beta1.SidecarSet)
+	return !isA || !isB || a.Generation != b.Generation || !maps.Equal(a.Labels, b.Labels) ||
+		(a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil)
 }
 
 // synced reports whether everything has been listed. It does not wait.
