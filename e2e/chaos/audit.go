@@ -31,7 +31,8 @@ const kubelets = "kwok-controller"
 // podsDeleted wants requests to delete or evict pods of a namespace, other than those of simulated kubelets.
 func podsDeleted(namespace string) audit.Filter {
 	return func(e *audit.Event) bool {
-		deletes := e.Verb == "delete" && e.FullResource() == "pods" || e.Verb == "create" && e.FullResource() == "pods/eviction"
+		deletes := e.Verb == "delete" && e.FullResource() == "pods" ||
+			e.Verb == "create" && e.FullResource() == "pods/eviction"
 		return deletes && e.Namespace == namespace && e.Program != kubelets
 	}
 }

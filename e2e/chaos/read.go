@@ -37,8 +37,11 @@ func (s *source) read(e *judge.Entry, object client.Object, gone bool) bool {
 			e.Cell = s.kind.Cell(o, gone)
 		}
 	}
-	if gone && e.Pod == nil && e.Cell == nil && e.Budget == nil {
-		return false
+	if e.Pod != nil {
+		return e.Pod.Owner != ""
 	}
-	return e.Budget != nil || e.Pod != nil && e.Pod.Owner != "" || e.Cell != nil || e.Desired != nil || e.Placement != nil || e.Member != nil
+	if e.Cell != nil || e.Budget != nil {
+		return true
+	}
+	return !gone && (e.Desired != nil || e.Placement != nil || e.Member != nil)
 }

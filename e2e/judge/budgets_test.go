@@ -42,9 +42,10 @@ func TestBudgets(t *testing.T) {
 			lets("b", 1, "two").lets("a", 1).lets("a", 1, "three")},
 		"more than is granted": {past: newPast().limited(1, 2).lets("a", 1, "one").lets("a", 1, "one", "two"),
 			want: "lets 2 pods of a go at a time: the hub granted 1"},
-		"what is over is over":       {past: newPast().limited(1, 2).lets("a", 1, "one").rest(25).lets("a", 1, "one", "two")},
-		"granted less than before":   {past: newPast().limited(1, 2).lets("a", 2, "one", "two").lets("a", 0, "one", "two")},
-		"granted twice":              {past: newPast().limited(1, 1).lets("a", 1, "one").lets("b", 1, "two"), want: "2 pods of all members"},
+		"what is over is over":     {past: newPast().limited(1, 2).lets("a", 1, "one").rest(25).lets("a", 1, "one", "two")},
+		"granted less than before": {past: newPast().limited(1, 2).lets("a", 2, "one", "two").lets("a", 0, "one", "two")},
+		"granted twice": {past: newPast().limited(1, 1).lets("a", 1, "one").lets("b", 1, "two"),
+			want: "2 pods of all members"},
 		"one member after the other": {past: newPast().limited(1, 1).lets("a", 1, "one").lets("a", 0).lets("b", 1, "two")},
 	} {
 		report := Check(tt.past.log, nil)

@@ -118,7 +118,8 @@ func NewChecker(informed func(version uint64, by time.Time) bool) *Checker {
 	return &Checker{
 		informed: informed, cells: map[types.UID]*checkedCell{}, pods: map[types.UID]*checkedPod{},
 		workloads: map[string]*checkedWorkload{}, budgets: map[types.UID]heldBudget{},
-		named: map[string]map[types.UID]string{}, stale: map[string]time.Time{}, cut: map[string]time.Time{}, members: map[string]Member{},
+		named: map[string]map[types.UID]string{}, stale: map[string]time.Time{}, cut: map[string]time.Time{},
+		members: map[string]Member{},
 	}
 }
 

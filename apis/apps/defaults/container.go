@@ -1,8 +1,8 @@
 // Package defaults owns the question "which values do absent fields of a container or a volume have". It is pure.
 //
 // There are two answers. [Container] and [Volume] are what an API server makes of them in a pod. [Sidecar] is what an
-// OpenKruise manager wrote into a SidecarSet before it computed its hashes, which is less: startup probes, gRPC services
-// and file keys stay as they are.
+// OpenKruise manager wrote into a SidecarSet before it computed its hashes, which is less: startup probes, gRPC
+// services and file keys stay as they are.
 package defaults
 
 import (

@@ -54,13 +54,7 @@ func (f finisher) finish(node schema, path string, inTemplate bool) error {
 		if !ok {
 			return fmt.Errorf("%s.%s is no schema", path, name)
 		}
-		if preserved(child) {
-			f.declarePreserved(name, child)
-		} else if slices.Contains([]string{"containers", "initContainers", "volumes"}, name) && path == ".spec" {
-			declareSidecars(name, child["items"].(map[string]any))
-		} else if slices.Contains(nodeSelectorTerms(), name) {
-			boundNodeSelectorTerm(child)
-		}
+		f.declareField(name, path, child)
 		if err := f.finish(child, path+"."+name, inTemplate || path == ".spec.template"); err != nil {
 			return err
 		}
@@ -73,6 +67,18 @@ func (f finisher) finish(node schema, path string, inTemplate bool) error {
 		}
 	}
 	return nil
+}
+
+// declareField declares what a field below a path has by its name.
+func (f finisher) declareField(name, path string, field schema) {
+	switch {
+	case preserved(field):
+		f.declarePreserved(name, field)
+	case slices.Contains([]string{"containers", "initContainers", "volumes"}, name) && path == ".spec":
+		declareSidecars(name, field["items"].(map[string]any))
+	case slices.Contains(nodeSelectorTerms(), name):
+		boundNodeSelectorTerm(field)
+	}
 }
 
 // reduce removes from a node below the template of a UnitedDeployment what children do not have.

@@ -91,8 +91,8 @@ type PodUnavailableBudgetSpec struct {
 
 // PodUnavailableBudgetSettings are settings that only Flotilla has.
 type PodUnavailableBudgetSettings struct {
-	// failurePolicy is what happens to operations while no agent answers: Ignore allows them, Fail refuses them, as well as
-	// evictions of other pods in the namespace. Condition Enforced says from when on Fail holds. Default Ignore.
+	// failurePolicy is what happens to operations while no agent answers: Ignore allows them, Fail refuses them, as well
+	// as evictions of other pods in the namespace. Condition Enforced says from when on Fail holds. Default Ignore.
 	// +optional
 	FailurePolicy PubFailurePolicy `json:"failurePolicy,omitempty"`
 }
@@ -107,8 +107,8 @@ const (
 	PubIgnore PubFailurePolicy = "Ignore"
 )
 
-// ConditionEnforced is the condition of a budget with failure policy Fail: True while operations are refused if no agent
-// answers.
+// ConditionEnforced is the condition of a budget with failure policy Fail: True while operations are refused if no
+// agent answers.
 const ConditionEnforced = "Enforced"
 
 // FailurePolicy returns what happens to operations while no agent answers.

@@ -135,11 +135,12 @@ func broadcastJob() map[string]any {
 func podState(keys string) map[string]any {
 	term := func(key string) map[string]any { return map[string]any{keys: []any{key}} }
 	return map[string]any{
-		"targetRef":                   map[string]any{"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "db"},
-		"persistentPodAnnotations":    []any{map[string]any{"key": "example.org/ip"}},
-		"requiredPersistentTopology":  term("topology.kubernetes.io/zone"),
-		"preferredPersistentTopology": []any{map[string]any{"weight": int64(50), "preference": term("kubernetes.io/hostname")}},
-		"flotilla":                    map[string]any{"missingNodes": "Release"},
+		"targetRef":                  map[string]any{"apiVersion": apps + "v1beta1", "kind": "StatefulSet", "name": "db"},
+		"persistentPodAnnotations":   []any{map[string]any{"key": "example.org/ip"}},
+		"requiredPersistentTopology": term("topology.kubernetes.io/zone"),
+		"preferredPersistentTopology": []any{
+			map[string]any{"weight": int64(50), "preference": term("kubernetes.io/hostname")}},
+		"flotilla": map[string]any{"missingNodes": "Release"},
 	}
 }
 

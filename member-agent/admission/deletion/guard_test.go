@@ -38,10 +38,11 @@ func TestGuard(t *testing.T) {
 		err     error
 		want    string // empty: allowed
 	}{
-		"unknown value":   {label: "Sometimes", objects: []runtime.Object{pod("a", plain)}},
-		"always":          {label: "Always", want: protection.Refused + "Always"},
-		"empty":           {label: "Cascading"},
-		"pods":            {label: "Cascading", objects: []runtime.Object{pod("a", plain), pod("b", plain)}, want: "active pods 2>0"},
+		"unknown value": {label: "Sometimes", objects: []runtime.Object{pod("a", plain)}},
+		"always":        {label: "Always", want: protection.Refused + "Always"},
+		"empty":         {label: "Cascading"},
+		"pods": {label: "Cascading", objects: []runtime.Object{pod("a", plain), pod("b", plain)},
+			want: "active pods 2>0"},
 		"terminating pod": {label: "Cascading", objects: []runtime.Object{pod("a", terminating)}},
 		"terminating":     {label: "Always", change: terminating},
 		"cannot count":    {label: "Cascading", err: forbidden, want: "cannot count active pods"},

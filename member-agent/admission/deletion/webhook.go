@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// Configuration is the name of the ValidatingWebhookConfiguration of an agent, HubConfiguration that of a hub. They
-	// count different objects, so one cluster may have both.
-	Configuration    = "flotilla-deletions"
+	// Configuration is the name of the ValidatingWebhookConfiguration of an agent.
+	Configuration = "flotilla-deletions"
+	// HubConfiguration is the name of that of a hub. They count different objects, so one cluster may have both.
 	HubConfiguration = "flotilla-hub-deletions"
 	// Path is where the guard is served.
 	Path = "/validate-deletions"

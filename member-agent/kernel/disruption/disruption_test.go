@@ -250,7 +250,8 @@ func (w *world) step() {
 		if w.Intn(8) == 0 {
 			version-- // the budget has changed since it was read
 		}
-		status, refusals := disruption.Decide(read, disruption.Grant{}, r.cache, []*corev1.Pod{p}, v1beta1.PubDeleteOperation, w.now)
+		status, refusals := disruption.Decide(read, disruption.Grant{}, r.cache, []*corev1.Pod{p},
+			v1beta1.PubDeleteOperation, w.now)
 		if refusals[p.Name] != nil || status != nil && version != w.version {
 			return
 		}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
@@ -77,8 +78,8 @@ func FixedTotal(pub *v1beta1.PodUnavailableBudget) (int32, bool) {
 // all of them.
 func Desired(spec *v1beta1.PodUnavailableBudgetSpec, total int32) int32 {
 	scaled := func(limit *intstr.IntOrString) (int32, bool) {
-		n, err := intstr.GetScaledValueFromIntOrPercent(limit, int(total), true)
-		return int32(n), err == nil
+		n, err := budget.Scaled(*limit, total, budget.Up)
+		return n, err == nil
 	}
 	if spec.MaxUnavailable != nil {
 		if n, ok := scaled(spec.MaxUnavailable); ok {

@@ -19,10 +19,11 @@ const (
 	EnvPriority = "KRUISE_CONTAINER_PRIORITY"
 	// EnvBarrier is the published variable that waits for the barrier.
 	EnvBarrier = "KRUISE_CONTAINER_BARRIER"
-	// Annotation is the published annotation of a pod. Its value Ordered means that containers start in the order of the
-	// list, whatever their variables say.
+	// Annotation is the published annotation of a pod.
 	Annotation = "apps.kruise.io/container-launch-priority"
-	Ordered    = "Ordered"
+	// Ordered is the value of Annotation with which containers start in the order of the list, whatever their variables
+	// say.
+	Ordered = "Ordered"
 	// AnnotationCompleted is "true" on a pod all of whose containers have started in order.
 	AnnotationCompleted = "apps.kruise.io/container-launch-priority-completed"
 

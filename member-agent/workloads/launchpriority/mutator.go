@@ -36,7 +36,8 @@ func scope(context.Context) ([]admission.Scope, error) {
 		"object.spec.containers.exists(c, has(c.env) && c.env.exists(e, e.name == '%[3]s'))",
 		launch.Annotation, launch.Ordered, launch.EnvPriority)
 	return []admission.Scope{{
-		Name: "container launch priority", FailurePolicy: admissionregistrationv1.Ignore, Condition: condition, Wide: condition,
+		Name: "container launch priority", FailurePolicy: admissionregistrationv1.Ignore, Condition: condition,
+		Wide: condition,
 	}}, nil
 }
 

@@ -116,7 +116,8 @@ func TestOrder(t *testing.T) {
 	}
 	wrong := newPod("no")
 	wrong.Spec.Containers[1].Env = []corev1.EnvVar{{Name: launch.EnvPriority, Value: "high"}}
-	if err := c.Create(t.Context(), wrong); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "no whole number") {
+	if err := c.Create(t.Context(), wrong); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), "no whole number") {
 		t.Errorf("a priority that is no number: %v", err)
 	}
 	testForeign(t, c, newPod(launch.Ordered))

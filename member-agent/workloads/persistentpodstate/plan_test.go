@@ -77,8 +77,9 @@ func TestCompute(t *testing.T) {
 		}
 		return out
 	}
-	lost := map[string]v1beta1.PodState{"db-0": {NodeName: "n9", NodeTopologyLabels: map[string]string{"zone": "z", "host": "n9"},
-		Annotations: map[string]string{"ip": "1"}}}
+	lost := map[string]v1beta1.PodState{"db-0": {NodeName: "n9",
+		NodeTopologyLabels: map[string]string{"zone": "z", "host": "n9"},
+		Annotations:        map[string]string{"ip": "1"}}}
 	const r0 = "db-0@n1{host=n1,zone=a}[ip=1]"
 	for name, test := range map[string]struct {
 		change func(*v1beta1.PersistentPodState)
@@ -86,27 +87,32 @@ func TestCompute(t *testing.T) {
 		facts  Facts
 		want   string
 	}{
-		"ready pods are recorded":    {facts: Facts{Pods: []*corev1.Pod{on("db-0", "n1"), on("db-1", "n2", notReady)}}, want: r0},
-		"a pod without its node":     {facts: Facts{Pods: []*corev1.Pod{on("db-0", "n7")}}},
-		"a record stays":             {states: known("db-0"), want: r0},
-		"also of a pending pod":      {states: known("db-0"), facts: Facts{Pods: []*corev1.Pod{on("db-0", "")}}, want: r0},
-		"a pod moved":                {states: known("db-0"), facts: Facts{Pods: []*corev1.Pod{on("db-0", "n2")}}, want: "db-0@n2{host=n2,zone=b}[ip=1]"},
-		"scaled in":                  {states: known("db-0", "db-3"), want: r0},
-		"scaled in, pod still there": {states: known("db-3"), facts: Facts{Pods: []*corev1.Pod{on("db-3", "n1", notReady)}}, want: strings.Replace(r0, "db-0", "db-3", 1)},
+		"ready pods are recorded": {facts: Facts{Pods: []*corev1.Pod{on("db-0", "n1"), on("db-1", "n2", notReady)}},
+			want: r0},
+		"a pod without its node": {facts: Facts{Pods: []*corev1.Pod{on("db-0", "n7")}}},
+		"a record stays":         {states: known("db-0"), want: r0},
+		"also of a pending pod":  {states: known("db-0"), facts: Facts{Pods: []*corev1.Pod{on("db-0", "")}}, want: r0},
+		"a pod moved": {states: known("db-0"), facts: Facts{Pods: []*corev1.Pod{on("db-0", "n2")}},
+			want: "db-0@n2{host=n2,zone=b}[ip=1]"},
+		"scaled in": {states: known("db-0", "db-3"), want: r0},
+		"scaled in, pod still there": {states: known("db-3"), facts: Facts{Pods: []*corev1.Pod{on("db-3", "n1", notReady)}},
+			want: strings.Replace(r0, "db-0", "db-3", 1)},
 		"kept until deleted": {states: known("db-3"), want: strings.Replace(r0, "db-0", "db-3", 1),
 			change: func(s *v1beta1.PersistentPodState) {
 				s.Spec.PersistentPodStateRetentionPolicy = v1beta1.PersistentPodStateWhenDeleted
 			}},
 		"the workload is gone": {states: known("db-0"), facts: Facts{Gone: true}},
-		"no such node: waits":  {states: lost, facts: Facts{Pods: []*corev1.Pod{on("db-0", "")}}, want: "db-0@n9{host=n9,zone=z}[ip=1] missing db-0"},
+		"no such node: waits": {states: lost, facts: Facts{Pods: []*corev1.Pod{on("db-0", "")}},
+			want: "db-0@n9{host=n9,zone=z}[ip=1] missing db-0"},
 		"no such node: released": {states: lost, facts: Facts{Pods: []*corev1.Pod{on("db-0", "", injected)}}, change: release,
 			want: "db-0@n9{host=n9}[ip=1]"},
 		"released before, the pod may have the labels": {states: map[string]v1beta1.PodState{"db-0": {NodeName: "n9"}},
 			facts: Facts{Pods: []*corev1.Pod{on("db-0", "", injected)}}, change: release, want: "db-0@n9{}[] release db-0"},
 		"released before, another pod": {states: map[string]v1beta1.PodState{"db-0": {NodeName: "n9"}},
 			facts: Facts{Pods: []*corev1.Pod{on("db-0", "")}}, change: release, want: "db-0@n9{}[]"},
-		"still running on a node that is gone": {states: lost, facts: Facts{Pods: []*corev1.Pod{on("db-0", "n9")}}, change: release,
-			want: "db-0@n9{host=n9,zone=z}[ip=1]"},
+		"still running on a node that is gone": {states: lost, facts: Facts{Pods: []*corev1.Pod{on("db-0", "n9")}},
+			change: release,
+			want:   "db-0@n9{host=n9,zone=z}[ip=1]"},
 		"too large": {facts: Facts{Pods: []*corev1.Pod{on("db-0", "n1"), on("db-1", "n2", func(pod *corev1.Pod) {
 			pod.Annotations["ip"] = strings.Repeat("x", mostAnnotations)
 		})}}, want: r0 + " db-1@n2{host=n2,zone=b}[] large db-1"},
@@ -146,7 +152,8 @@ func TestOrdinals(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := Facts{State: &v1beta1.PersistentPodState{}, Ordinals: set}
-	for name, want := range map[string]bool{"db-0": false, "db-5": true, "db-6": false, "db-7": true, "db-8": false, "db-x": true} {
+	for name, want := range map[string]bool{"db-0": false, "db-5": true, "db-6": false, "db-7": true, "db-8": false,
+		"db-x": true} {
 		if f.keeps(name, nil) != want {
 			t.Errorf("%s: %t, want %t", name, !want, want)
 		}

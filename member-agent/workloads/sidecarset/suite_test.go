@@ -365,7 +365,8 @@ func takesOver(w *world) {
 	var uids []types.UID
 	for i := range 3 {
 		pod := w.podOf(fmt.Sprint("web-", i))
-		container := corev1.Container{Name: "log", Image: "log:1", Env: []corev1.EnvVar{{Name: marks.EnvInjected, Value: "true"}}}
+		container := corev1.Container{Name: "log", Image: "log:1",
+			Env: []corev1.EnvVar{{Name: marks.EnvInjected, Value: "true"}}}
 		pod.Spec.Containers = append([]corev1.Container{container}, pod.Spec.Containers...)
 		record := func(hash, more string) string {
 			return fmt.Sprintf(`{"%s":{"updateTimestamp":"2026-01-01T00:00:00Z","hash":"%s","sidecarSetName":"%s",`+

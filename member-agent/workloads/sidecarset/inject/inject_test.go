@@ -281,9 +281,11 @@ func TestNothingIsShared(t *testing.T) {
 func TestCheck(t *testing.T) {
 	for text, want := range map[string]string{
 		"{}": "",
-		"{containers: [{name: a, resourcesPolicy: {resourcesExpr: {limits: {cpu: cpu*50%}}}}]}":             "",
-		"{containers: [{name: a}, {name: b, resourcesPolicy: {resourcesExpr: {limits: {cpu: memory}}}}]}":   "spec.containers[1].resourcesPolicy: resourcesExpr.limits.cpu: \"memory\" cannot be computed: at character 1",
-		"{initContainers: [{name: a, resourcesPolicy: {resourcesExpr: {requests: {memory: 1/0}}}}]}":        "spec.initContainers[0].resourcesPolicy: resourcesExpr.requests.memory",
+		"{containers: [{name: a, resourcesPolicy: {resourcesExpr: {limits: {cpu: cpu*50%}}}}]}": "",
+		"{containers: [{name: a}, {name: b, resourcesPolicy: {resourcesExpr: {limits: {cpu: memory}}}}]}": "spec.containers[1].resourcesPolicy: " +
+			"resourcesExpr.limits.cpu: \"memory\" cannot be computed: at character 1",
+		"{initContainers: [{name: a, resourcesPolicy: {resourcesExpr: {requests: {memory: 1/0}}}}]}": "spec.initContainers[0]." +
+			"resourcesPolicy: resourcesExpr.requests.memory",
 		"{containers: [{name: a, resourcesPolicy: {targetContainersNameRegex: \"(\", resourcesExpr: {}}}]}": "targetContainersNameRegex cannot be used",
 		"{containers: [{name: a, ports: 5}]}": "spec.containers[0].ports",
 		"{volumes: [{name: a, emptyDir: 5}]}": "spec.volumes[0].emptyDir",
