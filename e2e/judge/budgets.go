@@ -116,7 +116,7 @@ func (c *Checker) checkBudget(e *Entry) {
 		}
 	}
 	if total > most {
-		c.violate(e.At, ruleBudget, fmt.Sprintf("PodUnavailableBudget %s lets %d pods of all members go at a time: at most %d "+
-			"may be unavailable", e.Budget.Name, total, most))
+		c.violate(e.At, ruleBudget, fmt.Sprintf("PodUnavailableBudget %s lets %d pods of all members go at a time: at most "+
+			"%d may be unavailable", e.Budget.Name, total, most))
 	}
 }

@@ -77,7 +77,8 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule(kruise, "sidecarsets", read+" patch"),
 		rule(kruise, "daemonsets resourcedistributions statefulsets uniteddeployments workloadspreads", read),
 		rule(kruise, "advancedcronjobs/status broadcastjobs/status clonesets/status daemonsets/status "+
-			"resourcedistributions/status sidecarsets/status statefulsets/status uniteddeployments/status workloadspreads/status",
+			"resourcedistributions/status sidecarsets/status statefulsets/status uniteddeployments/status "+
+			"workloadspreads/status",
 			"get update patch"),
 		rule(kruise, "advancedcronjobs/finalizers broadcastjobs/finalizers clonesets/finalizers daemonsets/finalizers "+
 			"resourcedistributions/finalizers sidecarsets/finalizers statefulsets/finalizers "+

@@ -96,8 +96,8 @@ func BroadcastJobUse(status *apps.BroadcastJobStatus) SubsetUse {
 	}
 }
 
-// PodUnavailableBudgetUse is what a PodUnavailableBudget of a member uses of its share, by its status. Pods that wait to
-// become unavailable count as pods to update: what others do not use is lent to such a member.
+// PodUnavailableBudgetUse is what a PodUnavailableBudget of a member uses of its share, by its status. Pods that wait
+// to become unavailable count as pods to update: what others do not use is lent to such a member.
 func PodUnavailableBudgetUse(status *policy.PodUnavailableBudgetStatus) SubsetUse {
 	total := max(status.TotalReplicas, 0)
 	available := min(max(status.CurrentAvailable, 0), total)

@@ -135,7 +135,8 @@ func broadcastJob() map[string]any {
 func podState(keys string) map[string]any {
 	term := func(key string) map[string]any { return map[string]any{keys: []any{key}} }
 	return map[string]any{
-		"targetRef":                  map[string]any{"apiVersion": apps + "v1beta1", "kind": "StatefulSet", "name": "db"},
+		"targetRef": map[string]any{
+			"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "db"},
 		"persistentPodAnnotations":   []any{map[string]any{"key": "example.org/ip"}},
 		"requiredPersistentTopology": term("topology.kubernetes.io/zone"),
 		"preferredPersistentTopology": []any{

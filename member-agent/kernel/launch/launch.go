@@ -57,8 +57,8 @@ func has(c *corev1.Container, name string) bool {
 	return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == name })
 }
 
-// Needed reports whether the containers of a new pod start in an order: there are at least two priorities. It errs where
-// a variable is no whole number.
+// Needed reports whether the containers of a new pod start in an order: there are at least two priorities. It errs
+// where a variable is no whole number.
 func Needed(pod *corev1.Pod) (bool, error) {
 	different := false
 	for i := range pod.Spec.Containers {
@@ -112,8 +112,8 @@ func Waits(pod *corev1.Pod) bool {
 	})
 }
 
-// Due returns the keys that the barrier of a pod is to have, the highest first, and whether all containers have started.
-// A container that has ended without an error has started too.
+// Due returns the keys that the barrier of a pod is to have, the highest first, and whether all containers have
+// started. A container that has ended without an error has started too.
 func Due(pod *corev1.Pod) (keys []string, done bool) {
 	started := map[int]bool{}
 	for i := range pod.Spec.Containers {

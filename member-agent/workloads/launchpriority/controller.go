@@ -101,7 +101,8 @@ func (o *opener) known(uid types.UID) int {
 	return o.opened[uid]
 }
 
-// open makes the barrier of the pod have the keys. ConfigMaps are not read: one that is the pod's is known by its owner.
+// open makes the barrier of the pod have the keys. ConfigMaps are not read: one that is the pod's is known by its
+// owner.
 func (o *opener) open(ctx context.Context, pod *corev1.Pod, keys []string) error {
 	if o.known(pod.UID) >= len(keys) {
 		return nil

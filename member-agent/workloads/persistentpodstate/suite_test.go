@@ -55,7 +55,8 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	c := apiserver.Cluster(t, fleet.ClusterSpec{Name: "solo", Nodes: fleet.Nodes("solo", "r", []string{"a", "b"}, 1)}, false,
+	nodes := fleet.Nodes("solo", "r", []string{"a", "b"}, 1)
+	c := apiserver.Cluster(t, fleet.ClusterSpec{Name: "solo", Nodes: nodes}, false,
 		"persistentpodstates.apps.kruise.io", "statefulsets.apps.kruise.io")
 	mux := http.NewServeMux()
 	server := &hooks{httptest.NewTLSServer(mux), mux}

@@ -21,8 +21,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/podunavailablebudget/budgets"
 )
 
-// Reporting is what reports to a hub ask about PodUnavailableBudgets. An order is observed by its sequence, because what
-// a hub grants changes no generation.
+// Reporting is what reports to a hub ask about PodUnavailableBudgets. An order is observed by its sequence, because
+// what a hub grants changes no generation.
 func Reporting() workload.Reporting {
 	return workload.Reporting{
 		Use: func(live *unstructured.Unstructured) ([]work.SubsetUse, error) {

@@ -160,10 +160,12 @@ func TestPod(t *testing.T) {
 			"volumeMounts: [{name: mine, mountPath: /own}]}]}"},
 			want: []string{"mounts of s: mine /own, data /data", "env of s: HOST IS_INJECTED"}},
 		{name: "transferred variables", sets: []string{"{containers: [{name: s, env: [{name: B, value: mine}], transferEnv: " +
-			"[{sourceContainerNameFrom: {fieldRef: {fieldPath: \"metadata.labels['main']\"}}, envNames: [B, HOST], envName: A}, " +
+			"[{sourceContainerNameFrom: {fieldRef: {fieldPath: \"metadata.labels['main']\"}}, envNames: [B, HOST], " +
+			"envName: A}, " +
 			"{sourceContainerName: none, envName: A}]}]}"},
 			want: []string{"env of s: B A HOST IS_INJECTED", "value: mine"}},
-		{name: "a hot pair", sets: []string{"{containers: [{name: s, image: real, upgradeStrategy: {upgradeType: HotUpgrade, " +
+		{name: "a hot pair", sets: []string{"{containers: [{name: s, image: real, upgradeStrategy: " +
+			"{upgradeType: HotUpgrade, " +
 			"hotUpgradeEmptyImage: empty}}]}"}, want: []string{"names s-1 s-2 app second", "image: real", "image: empty",
 			`{"s":"s-1"}`, `version.sidecarset.kruise.io/s-1: "1"`, `version.sidecarset.kruise.io/s-2: "0"`,
 			`versionalt.sidecarset.kruise.io/s-1: "0"`, `versionalt.sidecarset.kruise.io/s-2: "1"`,
@@ -279,16 +281,19 @@ func TestNothingIsShared(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
+	computed := func(container string) string {
+		return "{containers: [{name: a}, {name: b, resourcesPolicy: {" + container + "}}]}"
+	}
 	for text, want := range map[string]string{
 		"{}": "",
-		"{containers: [{name: a, resourcesPolicy: {resourcesExpr: {limits: {cpu: cpu*50%}}}}]}": "",
-		"{containers: [{name: a}, {name: b, resourcesPolicy: {resourcesExpr: {limits: {cpu: memory}}}}]}": "spec.containers[1].resourcesPolicy: " +
+		computed("resourcesExpr: {limits: {cpu: cpu*50%}}"): "",
+		computed("resourcesExpr: {limits: {cpu: memory}}"): "spec.containers[1].resourcesPolicy: " +
 			"resourcesExpr.limits.cpu: \"memory\" cannot be computed: at character 1",
-		"{initContainers: [{name: a, resourcesPolicy: {resourcesExpr: {requests: {memory: 1/0}}}}]}": "spec.initContainers[0]." +
-			"resourcesPolicy: resourcesExpr.requests.memory",
-		"{containers: [{name: a, resourcesPolicy: {targetContainersNameRegex: \"(\", resourcesExpr: {}}}]}": "targetContainersNameRegex cannot be used",
-		"{containers: [{name: a, ports: 5}]}": "spec.containers[0].ports",
-		"{volumes: [{name: a, emptyDir: 5}]}": "spec.volumes[0].emptyDir",
+		strings.Replace(computed("resourcesExpr: {requests: {memory: 1/0}}"), "containers", "initContainers", 1): "spec." +
+			"initContainers[1].resourcesPolicy: resourcesExpr.requests.memory",
+		computed("targetContainersNameRegex: \"(\", resourcesExpr: {}"): "targetContainersNameRegex cannot be used",
+		"{containers: [{name: a, ports: 5}]}":                           "spec.containers[0].ports",
+		"{volumes: [{name: a, emptyDir: 5}]}":                           "spec.volumes[0].emptyDir",
 	} {
 		err := inject.Check(parse[v1beta1.SidecarSetSpec](t, text))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

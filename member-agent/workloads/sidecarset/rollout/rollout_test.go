@@ -47,7 +47,8 @@ type world struct {
 // pod creates a pod with the sidecars of the set, which runs and is ready.
 func (w *world) pod(set *rollout.Set, name string, podLabels map[string]string) *corev1.Pod {
 	w.Helper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Labels: podLabels},
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: name, UID: types.UID(name), Labels: podLabels},
 		Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "app", Image: "app:1"}}}}
 	err := inject.Pod(pod, []inject.Set{{Name: set.Name, Spec: set.Spec, Hashes: set.Hashes, Revision: set.Revision}},
 		inject.Allowed{}, w.now)
@@ -168,7 +169,8 @@ func TestRollout(t *testing.T) {
 			w.ready(w.pods[0], corev1.ConditionFalse)
 			w.ready(w.pods[1], corev1.ConditionFalse)
 		}, 1, "log:2 log:2 log:1 log:1"},
-		{"the image cannot be pulled", "{containers: [{name: log, image: 'log:broken'}]}", nil, 5, "log:1 log:1 log:1 log:broken"},
+		{"the image cannot be pulled", "{containers: [{name: log, image: 'log:broken'}]}", nil, 5,
+			"log:1 log:1 log:1 log:broken"},
 		{"a pod without the sidecars", "{" + two + "}", func(w *world) { w.pods[3].Annotations = nil }, 5,
 			"log:2 log:2 log:2 log:1"},
 		{"a pod without its container", "{" + two + "}", func(w *world) { w.pods[3].Spec.Containers = nil }, 5,
