@@ -1,6 +1,6 @@
 // Package deletion guards namespaces and definitions with the label policy.kruise.io/delete-protection=Cascading: they
-// cannot be deleted while that would delete others. What an API server decides alone is in package apis/protection; this
-// is what has to be counted first.
+// cannot be deleted while that would delete others. What an API server decides alone is in package apis/protection;
+// this is what has to be counted first.
 //
 //	Namespace                  active pods, volume claims that are bound, and on a hub workloads that it has placed
 //	CustomResourceDefinition   objects of the kind

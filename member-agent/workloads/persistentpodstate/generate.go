@@ -80,7 +80,8 @@ func (g *generator) Reconcile(ctx context.Context, request reconcile.Request) (r
 	case meta.IsNoMatchError(err):
 		return reconcile.Result{RequeueAfter: lookAgain}, nil
 	case err != nil && workload.Refused(err):
-		g.events.Eventf(object, nil, corev1.EventTypeWarning, "FailedPersistentPodState", "Generate", "%s", workload.Note(err))
+		g.events.Eventf(object, nil, corev1.EventTypeWarning, "FailedPersistentPodState", "Generate", "%s",
+			workload.Note(err))
 		return reconcile.Result{RequeueAfter: lookAgain}, nil
 	}
 	return reconcile.Result{}, err

@@ -82,7 +82,8 @@ func (s *scope) conditions() []metav1.Condition {
 	switch {
 	case s.Leaving != nil:
 		ready.Reason, ready.Message = s.Leaving.Reason, s.Leaving.Message
-		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionTrue, s.Leaving.Reason, s.Leaving.Message
+		reconciling.Status, reconciling.Reason = metav1.ConditionTrue, s.Leaving.Reason
+		reconciling.Message = s.Leaving.Message
 	case s.Stalled != nil:
 		ready.Reason, ready.Message = s.Stalled.Reason, s.Stalled.Message
 		reconciling.Reason = s.Stalled.Reason
