@@ -147,8 +147,8 @@ func Needs(spec *v1beta1.PersistentPodStateSpec, state v1beta1.PodState) map[str
 	return needs
 }
 
-// look decides about a pod that has no node: it waits for one with the recorded labels, or is released from them. pod is
-// nil if there is none at the moment.
+// look decides about a pod that has no node: it waits for one with the recorded labels, or is released from them. pod
+// is nil if there is none at the moment.
 func (f *Facts) look(plan *Plan, name string, pod *corev1.Pod) {
 	spec, state := &f.State.Spec, plan.States[name]
 	release := spec.Flotilla != nil && spec.Flotilla.MissingNodes == v1beta1.MissingNodesRelease

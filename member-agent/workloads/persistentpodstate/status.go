@@ -74,7 +74,8 @@ func (s *scope) conditions() []metav1.Condition {
 func (s *scope) stuck() *conditions.Cause {
 	if s.Leaving == nil && s.Stalled == nil && len(s.plan.TooLarge) > 0 {
 		return &conditions.Cause{Reason: reasonRecordsTooLarge, Message: fmt.Sprintf(
-			"the annotations of all pods have more than %d bytes, so those of %s are not recorded: record fewer", mostAnnotations,
+			"the annotations of all pods have more than %d bytes, so those of %s are not recorded: record fewer",
+			mostAnnotations,
 			listed(s.plan.TooLarge))}
 	}
 	return s.Stalled

@@ -50,7 +50,9 @@ func watched(kind schema.GroupKind) bool {
 
 // readTarget returns the workload; nil if there is none, or it is being deleted. ok is false for a kind whose pods have
 // no records.
-func (r *Reconciler) readTarget(ctx context.Context, state *v1beta1.PersistentPodState) (t *target, ok bool, err error) {
+func (r *Reconciler) readTarget(
+	ctx context.Context, state *v1beta1.PersistentPodState,
+) (t *target, ok bool, err error) {
 	ref := state.Spec.TargetReference
 	key := client.ObjectKey{Namespace: state.Namespace, Name: ref.Name}
 	switch kindOf(ref) {

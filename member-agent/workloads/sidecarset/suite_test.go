@@ -512,7 +512,8 @@ func canary(w *world) {
 	w.pods(1)
 	other := w.set(func(s *v1beta1.SidecarSet) {
 		s.Name = w.name + "-c"
-		s.Annotations = map[string]string{v1beta1.AnnotationSidecarSetCanary: "true", v1beta1.AnnotationSidecarSetBase: w.name}
+		s.Annotations = map[string]string{
+			v1beta1.AnnotationSidecarSetCanary: "true", v1beta1.AnnotationSidecarSetBase: w.name}
 		s.Spec.Containers[0].Image = "log:canary"
 	})
 	w.create(other)
@@ -554,7 +555,8 @@ func annotations(w *world) {
 			Annotations: map[string]string{"example.com/level": "2"}, PatchPolicy: v1beta1.SidecarSetOverwritePatchPolicy}}
 	}))
 	w.stalled(w.name, "AnnotationNotAllowed", "add a rule for it")
-	rules, err := json.Marshal(map[string]any{"rules": []map[string]any{{"annotationKeyExprs": []string{"^example.com/"}}}})
+	rules, err := json.Marshal(map[string]any{"rules": []map[string]any{
+		{"annotationKeyExprs": []string{"^example.com/"}}}})
 	w.must(err)
 	w.must(w.Create(w.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: workload.DefaultNamespace, Name: inject.AllowedConfigMap},

@@ -27,7 +27,8 @@ func stateOf(apiVersion string) *v1beta1.PersistentPodState {
 	return &v1beta1.PersistentPodState{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"},
 		Spec: v1beta1.PersistentPodStateSpec{
-			TargetReference:            v1beta1.PersistentPodStateTarget{APIVersion: apiVersion, Kind: "StatefulSet", Name: "db"},
+			TargetReference: v1beta1.PersistentPodStateTarget{
+				APIVersion: apiVersion, Kind: "StatefulSet", Name: "db"},
 			RequiredPersistentTopology: &v1beta1.NodeTopologyTerm{Keys: []v1beta1.TopologyKey{"zone"}},
 			PreferredPersistentTopology: []v1beta1.PreferredTopologyTerm{
 				{Weight: 7, Preference: v1beta1.NodeTopologyTerm{Keys: []v1beta1.TopologyKey{"host", "rack"}}},
@@ -124,7 +125,8 @@ func TestScope(t *testing.T) {
 	if err != nil || len(scopes) != 1 {
 		t.Fatal(scopes, err)
 	}
-	const want = "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, has(o.controller) && " +
+	const want = "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, " +
+		"has(o.controller) && " +
 		"o.controller && (o.apiVersion.startsWith('apps/') && o.kind == 'StatefulSet' && " +
 		"request.namespace + '/' + o.name in ['shop/db']))"
 	if scopes[0].Condition != want {

@@ -29,7 +29,8 @@ type known struct {
 	begun           time.Time
 }
 
-// startTime is how long a new replica may keep itself out of the Service. One that may not list budgets serves the rest.
+// startTime is how long a new replica may keep itself out of the Service. One that may not list budgets serves the
+// rest.
 const startTime = 30 * time.Second
 
 // ready is nil when this replica may get its share of the requests. Until then another replica decides.

@@ -159,7 +159,8 @@ func TestPod(t *testing.T) {
 		{name: "shared mounts", sets: []string{"{containers: [{name: s, shareVolumePolicy: {type: enabled}, " +
 			"volumeMounts: [{name: mine, mountPath: /own}]}]}"},
 			want: []string{"mounts of s: mine /own, data /data", "env of s: HOST IS_INJECTED"}},
-		{name: "transferred variables", sets: []string{"{containers: [{name: s, env: [{name: B, value: mine}], transferEnv: " +
+		{name: "transferred variables", sets: []string{"{containers: [{name: s, env: [{name: B, value: mine}], " +
+			"transferEnv: " +
 			"[{sourceContainerNameFrom: {fieldRef: {fieldPath: \"metadata.labels['main']\"}}, envNames: [B, HOST], " +
 			"envName: A}, " +
 			"{sourceContainerName: none, envName: A}]}]}"},
