@@ -88,7 +88,7 @@ func setupGuards(mgr ctrl.Manager, options Options) error {
 	one := toConfiguration()
 	b := ctrl.NewControllerManagedBy(mgr).Named("pod-guards").
 		Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, one, builder.WithPredicates(ours()))
-	if options.Server != nil {
+	if options.Server != nil && len(options.Guards) > 0 {
 		log := mgr.GetLogger().WithName("pod-guards")
 		options.Server.Register(GuardPath, NewGuardHandler(log, GuardTimeout/2, options.Guards...))
 		b = b.WatchesRawSource(changes(options.Server))
