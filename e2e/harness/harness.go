@@ -19,6 +19,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/apis/crds"
+	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
@@ -309,8 +310,8 @@ func (h *Harness) MemberNames() []string {
 // newScheme knows the kinds that the harness reads.
 func newScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apps.AddToScheme, topology.AddToScheme,
-		work.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apps.AddToScheme, policy.AddToScheme,
+		topology.AddToScheme, work.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, fmt.Errorf("register types: %w", err)
 		}

@@ -2,18 +2,23 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	polling "k8s.io/apimachinery/pkg/util/wait"
+	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
@@ -23,13 +28,18 @@ type Caches struct {
 	cache   cache.Cache
 	objects []client.Object
 	synced  chan struct{}
+	// missing is set while a definition is missing.
+	missing atomic.Bool
+	// changes has one event at most: more of them ask for the same.
+	changes chan event.GenericEvent
 }
 
 var _ manager.LeaderElectionRunnable = &Caches{}
 
 // NewCaches has the manager watch the objects. A definition that is missing makes Wait fail, and nothing else.
 func NewCaches(mgr ctrl.Manager, objects ...client.Object) (*Caches, error) {
-	c := &Caches{cache: mgr.GetCache(), objects: objects, synced: make(chan struct{})}
+	c := &Caches{cache: mgr.GetCache(), objects: objects, synced: make(chan struct{}),
+		changes: make(chan event.GenericEvent, 1)}
 	if err := mgr.Add(c); err != nil {
 		return nil, fmt.Errorf("add the caches of a mutator: %w", err)
 	}
@@ -41,9 +51,15 @@ func (c *Caches) NeedLeaderElection() bool { return false }
 
 // Start watches the objects. The manager calls it.
 func (c *Caches) Start(ctx context.Context) error {
+	next := 0
 	err := polling.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		for _, object := range c.objects {
-			if _, err := c.cache.GetInformer(ctx, object); err != nil { // waits for the first list
+		for ; next < len(c.objects); next++ {
+			informer, err := c.cache.GetInformer(ctx, c.objects[next]) // waits for the first list
+			c.missing.Store(meta.IsNoMatchError(err))
+			if err == nil {
+				_, err = informer.AddEventHandler(c.handler())
+			}
+			if err != nil {
 				return false, nil
 			}
 		}
@@ -51,16 +67,50 @@ func (c *Caches) Start(ctx context.Context) error {
 	})
 	if err == nil {
 		close(c.synced)
+		c.changed()
 	}
 	return nil
 }
 
-// Wait returns nil when everything has been listed. It waits for that until ctx ends, and then returns an error.
-func (c *Caches) Wait(ctx context.Context) error {
+// Changes has an event when objects come, go or change their specs, and when all have been listed.
+func (c *Caches) Changes() <-chan event.GenericEvent { return c.changes }
+
+// Synced reports whether everything has been listed. It does not wait.
+func (c *Caches) Synced() bool {
 	select {
 	case <-c.synced:
-		return nil
+		return true
 	default:
+		return false
+	}
+}
+
+func (c *Caches) handler() toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { c.changed() }, DeleteFunc: func(any) { c.changed() },
+		UpdateFunc: func(old, updated any) {
+			a, isA := old.(client.Object)
+			b, isB := updated.(client.Object)
+			if !isA || !isB || a.GetGeneration() != b.GetGeneration() ||
+				(a.GetDeletionTimestamp() == nil) != (b.GetDeletionTimestamp() == nil) {
+				c.changed()
+			}
+		},
+	}
+}
+
+func (c *Caches) changed() {
+	select {
+	case c.changes <- event.GenericEvent{Object: c.objects[0]}:
+	default:
+	}
+}
+
+// Wait returns nil when everything has been listed. It waits for that until ctx ends, and then returns an error. It does
+// not wait for a definition that is missing.
+func (c *Caches) Wait(ctx context.Context) error {
+	if !c.Synced() && c.missing.Load() {
+		return errors.New("a definition is missing")
 	}
 	select {
 	case <-c.synced:

@@ -68,6 +68,8 @@ type endpoint struct {
 	admit    func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error)
 	log      logr.Logger
 	patience time.Duration
+	// differs reports whether replicas can have different answers.
+	differs bool
 }
 
 // chain has the mutators in their order.
@@ -76,7 +78,7 @@ type chain []Mutator
 // NewHandler returns the endpoint that has the mutators change new pods, in this order. patience is how long all of
 // them together may wait for their caches: the context of a request ends after it.
 func NewHandler(log logr.Logger, patience time.Duration, mutators ...Mutator) http.Handler {
-	return &endpoint{chain(mutators).admit, log, patience}
+	return &endpoint{admit: chain(mutators).admit, log: log, patience: patience}
 }
 
 // ServeHTTP answers one AdmissionReview. What it cannot answer is a failed call, for which the API server follows the
@@ -92,7 +94,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if again {
-		// The API server makes a new connection: another replica may have another answer.
+		// The API server makes a new connection then, which may reach the other replica.
 		w.Header().Set("Connection", "close")
 	}
 	if _, err := w.Write(answer); err != nil {
@@ -100,7 +102,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer returns the AdmissionReview that answers the one in body. again: the request is to be tried again soon.
+// answer returns the AdmissionReview that answers the one in body. again: another replica may have another answer.
 func (e *endpoint) answer(ctx context.Context, body io.Reader) (answer []byte, again bool, err error) {
 	data, err := io.ReadAll(body)
 	if err != nil {
@@ -121,7 +123,7 @@ func (e *endpoint) answer(ctx context.Context, body io.Reader) (answer []byte, a
 	if answer, err = json.Marshal(&review); err != nil {
 		return nil, false, fmt.Errorf("encode the AdmissionReview: %w", err)
 	}
-	again = !response.Allowed && response.Result != nil && response.Result.Reason == metav1.StatusReasonTooManyRequests
+	again = !response.Allowed && e.differs
 	return answer, again, nil
 }
 

@@ -40,7 +40,7 @@ type guards []Guard
 // NewGuardHandler returns the endpoint that asks the guards, in this order. patience is how long all of them together
 // may take.
 func NewGuardHandler(log logr.Logger, patience time.Duration, all ...Guard) http.Handler {
-	return &endpoint{guards(all).admit, log, patience}
+	return &endpoint{admit: guards(all).admit, log: log, patience: patience, differs: true}
 }
 
 // admit asks the guards until one refuses.

@@ -19,7 +19,8 @@ type SidecarSetSpec struct {
 	// selector selects the pods that get the sidecars by their labels. It cannot be empty.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// namespace of the pods. Default: all namespaces but kube-system and kube-public, whose pods never get sidecars.
+	// namespace of the pods. Default: all namespaces but kube-system, kube-public and flotilla-system, whose pods never
+	// get sidecars.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`

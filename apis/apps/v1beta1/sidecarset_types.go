@@ -16,8 +16,8 @@ type SidecarSetSpec struct {
 	// selector selects the pods that get the sidecars by their labels. It cannot be empty.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// namespaceSelector selects the namespaces of the pods by their labels. Default: all namespaces but kube-system and
-	// kube-public, whose pods never get sidecars.
+	// namespaceSelector selects the namespaces of the pods by their labels. Default: all namespaces but kube-system,
+	// kube-public and flotilla-system, whose pods never get sidecars.
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 	// initContainers are added behind the init containers of new pods, in the order of their names. Those with

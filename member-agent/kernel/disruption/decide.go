@@ -56,9 +56,9 @@ func (r *Refusal) Error() string {
 	case WhyTooManyRecords:
 		return text + fmt.Sprintf("%d operations are under way; try again in a moment", mostRecords)
 	case WhyHubSilent:
-		return text + "this agent has not heard its hub for 40 s, so other clusters may use what the hub granted; try " +
-			"again in a moment, and look at the agent's way to the hub. Annotation " + v1beta1.AnnotationDisruptWithoutHub +
-			"=true on the budget allows what was granted last"
+		return text + "this replica of the agent does not hear the hub, which may have lent to other clusters what it granted " +
+			"to this one; try again in a moment, and if that lasts, look at the agent's way to the hub. Annotation " +
+			v1beta1.AnnotationDisruptWithoutHub + "=true on the budget allows what was granted last"
 	case WhyConflict:
 		return text + "many requests change it at a time; try again in a moment"
 	}
@@ -90,10 +90,10 @@ func Decide(
 		}
 		why := Why("")
 		switch {
+		case recorded(status, pod.Name, now):
+			continue // a hub waits longer than a record holds before it lends what this cluster had
 		case grant.silent(pub):
 			why = WhyHubSilent
-		case recorded(status, pod.Name, now):
-			continue
 		case !grant.observed(pub):
 			why = WhyNotObserved
 		case grant.unlimited(status):
@@ -163,7 +163,11 @@ func count(status *v1beta1.PodUnavailableBudgetStatus, members []*corev1.Pod, no
 	return available
 }
 
-// allowed returns how many more pods may become unavailable.
+// allowed returns how many more pods may become unavailable: as many as are available beyond those that must stay, and
+// never more than total − desired. One at a time may go of those above both numbers, as in a rollout with surge: there
+// are enough without it.
 func allowed(status *v1beta1.PodUnavailableBudgetStatus, available int32) int32 {
-	return max(0, min(available-status.DesiredAvailable, status.TotalReplicas-status.DesiredAvailable))
+	within := min(available-status.DesiredAvailable, status.TotalReplicas-status.DesiredAvailable)
+	above := min(available-max(status.TotalReplicas, status.DesiredAvailable), 1)
+	return max(0, within, above)
 }

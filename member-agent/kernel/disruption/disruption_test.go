@@ -192,6 +192,13 @@ func TestObserve(t *testing.T) {
 	if s := disruption.Observe(pub, disruption.Grant{}, pods(9), 4, start).Status; s.UnavailableAllowed != 1 {
 		t.Errorf("allowed %d with surge", s.UnavailableAllowed)
 	}
+	// One of those above may go, also where all others must stay.
+	pub = budget(intstr.FromInt32(0), pods(5))
+	for n, want := range map[int]int32{4: 0, 5: 1, 9: 1} {
+		if s := disruption.Observe(pub, disruption.Grant{}, pods(n), 4, start).Status; s.UnavailableAllowed != want {
+			t.Errorf("allowed %d of %d pods with total 4, want %d", s.UnavailableAllowed, n, want)
+		}
+	}
 }
 
 // replica is one agent: what its cache shows of the pods, which is up to mostLag older than the world.

@@ -41,6 +41,11 @@ func TestWhatAHubGrants(t *testing.T) {
 			edit: func(_ *v1beta1.PodUnavailableBudget, grant *disruption.Grant) { grant.Sequence = 8 }},
 		{name: "the hub is silent", granted: 2, ask: 1, why: disruption.WhyHubSilent,
 			edit: func(_ *v1beta1.PodUnavailableBudget, grant *disruption.Grant) { grant.Silent = true }},
+		{name: "the hub is silent, and one was recorded before", granted: 2, ask: 1, recorded: 1,
+			edit: func(pub *v1beta1.PodUnavailableBudget, grant *disruption.Grant) {
+				grant.Silent = true
+				pub.Status.DisruptedPods = map[string]metav1.Time{"web-0": metav1.NewTime(start)}
+			}},
 		{name: "the hub is silent, and a person allows it", granted: 2, ask: 1, recorded: 1,
 			edit: func(pub *v1beta1.PodUnavailableBudget, grant *disruption.Grant) {
 				grant.Silent = true
@@ -58,7 +63,7 @@ func TestWhatAHubGrants(t *testing.T) {
 				row.edit(pub, &grant)
 			}
 			status, refusals := disruption.Decide(pub, grant, members, members[:row.ask], v1beta1.PubEvictOperation, start)
-			var recorded int
+			recorded := len(pub.Status.DisruptedPods)
 			var waiting []string
 			if status != nil {
 				recorded, waiting = len(status.DisruptedPods), slices.Sorted(maps.Keys(status.WaitingPods))

@@ -56,6 +56,7 @@ func mutate(_ context.Context, request *admission.Request) error {
 			// The environment names the ConfigMap of the pod.
 			pod.Name = pod.GenerateName[:min(len(pod.GenerateName), most)] + utilrand.String(suffix)
 		}
+		delete(pod.Annotations, launch.AnnotationCompleted) // of the pod that this one is a copy of
 		launch.Inject(pod)
 		return nil
 	})

@@ -1,6 +1,7 @@
 package sidecarset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -93,13 +94,24 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 		return true, nil
 	}
 	steps := write.Steps{N: len(writes), Start: s.Width(r.Clock.Now()), Limit: write.InFlight}
+	refused := make([]error, len(writes))
 	done, err := write.SlowStart(ctx, steps, func(i int) error {
-		return r.write(ctx, s, writes[i])
+		err := r.write(ctx, s, writes[i])
+		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+			refused[i], err = err, nil // as by the budget of this pod: the others go on
+		}
+		return err
 	})
 	s.worked, s.updated = done > 0, 0
 	for _, w := range writes[:min(done, len(writes))] {
 		if w.Patch != nil {
 			s.updated++
+		}
+	}
+	for _, why := range refused {
+		if why != nil {
+			s.updated--
+			err = cmp.Or(err, why)
 		}
 	}
 	s.Reached(done, r.Clock.Now())

@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/admission"
@@ -30,7 +29,10 @@ import (
 // mutator gives pods back what is recorded. It reads the cache only.
 type mutator struct {
 	reader client.Reader
-	caches interface{ Wait(context.Context) error }
+	caches interface {
+		Wait(context.Context) error
+		Synced() bool
+	}
 	// federated reports whether a hub owns the workloads of a namespace.
 	federated func(ctx context.Context, namespace string) (bool, error)
 	log       logr.Logger
@@ -47,15 +49,15 @@ func New(
 	}
 	m := &mutator{mgr.GetClient(), caches, federated, mgr.GetLogger().WithName("persistent-pod-state")}
 	return admission.Mutator{
-		Name: v1beta1.PersistentPodStateKind.Kind, Scope: m.scope, Mutate: m.mutate,
-		Watches: []admission.Watch{
-			{Object: &v1beta1.PersistentPodState{}, Events: predicate.GenerationChangedPredicate{}},
-		},
+		Name: v1beta1.PersistentPodStateKind.Kind, Scope: m.scope, Mutate: m.mutate, Changes: caches.Changes(),
 	}, nil
 }
 
 // scope returns which pods the API server sends: those that a target of a PersistentPodState controls.
 func (m *mutator) scope(ctx context.Context) ([]admission.Scope, error) {
+	if !m.caches.Synced() {
+		return nil, nil // Changes has an event when they are
+	}
 	var list v1beta1.PersistentPodStateList
 	if err := m.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list PersistentPodStates: %w", err)

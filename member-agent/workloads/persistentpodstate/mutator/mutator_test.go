@@ -21,6 +21,7 @@ import (
 type listed struct{}
 
 func (listed) Wait(context.Context) error { return nil }
+func (listed) Synced() bool               { return true }
 
 // stateOf returns the PersistentPodState of StatefulSet db of this group.
 func stateOf(apiVersion string) *v1beta1.PersistentPodState {
@@ -116,7 +117,9 @@ func TestScope(t *testing.T) {
 	}
 	hostile := stateOf("apps/v1")
 	hostile.Name, hostile.Spec.TargetReference.Name = "hostile", "x' || true || 'y"
-	m := &mutator{reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(hostile).Build()}
+	m := &mutator{
+		reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(hostile).Build(), caches: listed{},
+	}
 	if scopes, err := m.scope(t.Context()); err != nil || len(scopes) > 0 {
 		t.Errorf("a name that is none: %v, %v", scopes, err)
 	}

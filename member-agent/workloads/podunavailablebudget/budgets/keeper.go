@@ -33,9 +33,10 @@ type Options struct {
 	Gate workload.Gate
 }
 
-// GrantOf returns what a hub grants of a budget, given what the gate says of it.
+// GrantOf returns what a hub grants of a budget, given what the gate says of it. What it granted a budget that it has
+// orphaned holds: the numbers of the budget are for all clusters.
 func GrantOf(granted workload.Budget, pub *v1beta1.PodUnavailableBudget) disruption.Grant {
-	if !granted.Granted {
+	if !granted.Granted && granted.Amounts == nil {
 		return disruption.Grant{}
 	}
 	grant := disruption.Grant{Hub: true, Silent: granted.Expired, Sequence: workload.Sequence(pub)}

@@ -21,6 +21,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/disruption"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // labelTemplateHash is on the pods of a Deployment: the last part of the name of their ReplicaSet.
@@ -57,7 +58,7 @@ func WorkloadOf(pod *corev1.Pod) (Workload, bool) {
 	return w, ok
 }
 
-// Members returns the pods of the budget. They are the cache's and must not be changed.
+// Members returns the pods of the budget, sorted by name. They are the cache's and must not be changed.
 func Members(ctx context.Context, reader client.Reader, pub *v1beta1.PodUnavailableBudget) ([]*corev1.Pod, error) {
 	var list corev1.PodList
 	if err := reader.List(ctx, &list, client.InNamespace(pub.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -73,6 +74,8 @@ func Members(ctx context.Context, reader client.Reader, pub *v1beta1.PodUnavaila
 			out = append(out, &list.Items[i])
 		}
 	}
+	// A cache has no order, and messages name the first one.
+	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
 }
 
@@ -178,6 +181,7 @@ func Total(
 	for _, pod := range members {
 		w, ok := WorkloadOf(pod)
 		switch {
+		case podstate.Ended(pod): // as of a Job
 		case !ok && pod.DeletionTimestamp == nil:
 			total++
 		case ok && !counted[w]:

@@ -76,14 +76,8 @@ func (k *Keeper) asked(
 	ctx context.Context, request *admissionv1.AdmissionRequest,
 ) (v1beta1.PubOperation, *corev1.Pod, error) {
 	if request.SubResource == subresourceEviction {
-		pod := &corev1.Pod{}
-		err := k.client.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.Name}, pod)
-		if apierrors.IsNotFound(err) {
-			return "", nil, nil
-		} else if err != nil {
-			return "", nil, fmt.Errorf("read it: %w", err)
-		}
-		return v1beta1.PubEvictOperation, pod, nil
+		pod, err := k.evicted(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.Name})
+		return v1beta1.PubEvictOperation, pod, err
 	}
 	before, after := &corev1.Pod{}, &corev1.Pod{}
 	if err := json.Unmarshal(request.OldObject.Raw, before); err != nil {
@@ -106,6 +100,26 @@ func (k *Keeper) asked(
 		return v1beta1.PubUpdateOperation, before, nil
 	}
 	return "", nil, nil
+}
+
+// evicted returns the pod that is to be evicted, nil if there is none. One that may go whatever its budget says is read
+// once more, from the API server: the cache of this replica may be older than what its budget counts.
+func (k *Keeper) evicted(ctx context.Context, key client.ObjectKey) (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	err := k.client.Get(ctx, key, pod)
+	if err == nil && disruption.Available(pod, k.options.Clock.Now()) {
+		return pod, nil
+	}
+	if err == nil || apierrors.IsNotFound(err) {
+		err = k.live.Get(ctx, key, pod)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read it: %w", err)
+	}
+	return pod, nil
 }
 
 // disrupts reports whether a change of a pod makes it unavailable: another image, or a label that marks it so.

@@ -106,7 +106,20 @@ func less(z, x, y *big.Rat) *big.Rat {
 	return z.Set(x)
 }
 
-// rational returns the exact value of a quantity.
+// Bounds of what is computed with. An exponent is a few characters, and what it stands for can fill the memory.
+const (
+	mostScale = 30
+	mostBits  = 512
+)
+
+// Bounded reports whether a quantity can be computed with: it has at most 30 digits before or after the point that its
+// exponent makes. No container has more.
+func Bounded(q resource.Quantity) bool {
+	dec := q.AsDec() // of the copy
+	return abs(int(dec.Scale())) <= mostScale && dec.UnscaledBig().BitLen() <= mostBits
+}
+
+// rational returns the exact value of a quantity, which is [Bounded].
 func rational(q resource.Quantity) *big.Rat {
 	dec := q.AsDec()
 	value := new(big.Rat).SetInt(dec.UnscaledBig())
@@ -273,9 +286,16 @@ func (p *parser) call(name string, start int) (node, error) {
 
 // number reads a number, a percentage or a quantity.
 func (p *parser) number(word string, start int) (node, error) {
+	beyond := fmt.Sprintf("%q is too large or too small to compute with", word)
+	if _, exponent, has := strings.Cut(strings.ToLower(word), "e"); has && len(strings.TrimLeft(exponent, "+-0")) > 2 {
+		return node{}, p.mistake(start, beyond) // the parser would write a small one out
+	}
 	quantity, err := resource.ParseQuantity(word)
 	if err != nil {
 		return node{}, p.mistake(start, fmt.Sprintf("%q is neither a number nor a quantity", word))
+	}
+	if !Bounded(quantity) {
+		return node{}, p.mistake(start, beyond)
 	}
 	value := rational(quantity)
 	if p.at < len(p.text) && p.text[p.at] == '%' {

@@ -92,6 +92,21 @@ func TestNegativeResultsAreErrors(t *testing.T) {
 	}
 }
 
+// TestHugeExponents: a few characters stand for more digits than the memory has.
+func TestHugeExponents(t *testing.T) {
+	for text, want := range map[string]bool{"1": true, "250m": true, "64Ei": true, "1e18": true, "1e999999999": false,
+		"1e31": false} {
+		if got := expr.Bounded(resource.MustParse(text)); got != want {
+			t.Errorf("%s: %t", text, got)
+		}
+	}
+	for _, text := range []string{"max(cpu, 1e999999999)", "1e-999999999", "1E+000100", "1e31"} {
+		if _, err := expr.Parse(text, "cpu"); err == nil || !strings.Contains(err.Error(), "too large") {
+			t.Errorf("%s: error %v", text, err)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"max(cpu*50%, 50m)", "1e9-2", "((", "-+-5%"} {
 		f.Add(text)

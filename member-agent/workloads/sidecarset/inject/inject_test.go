@@ -34,6 +34,7 @@ func TestMatches(t *testing.T) {
 		{"nothing is selected", "{selector: {}}", "shop", false},
 		{"no selector", "{}", "shop", false},
 		{"the system", "{selector: {matchLabels: {app: web}}}", "kube-system", false},
+		{"the agent", "{selector: {matchLabels: {app: web}}}", "flotilla-system", false},
 		{"a namespace", "{selector: {matchLabels: {app: web}}, namespaceSelector: {matchLabels: {env: prod}}}", "shop", true},
 		{"another one", "{selector: {matchLabels: {app: web}}, namespaceSelector: {matchLabels: {env: dev}}}", "shop", false},
 		{"all namespaces", "{selector: {matchLabels: {app: web}}, namespaceSelector: {}}", "shop", true},

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
 // Selection selects pods, in a form that is quick to ask.
@@ -44,8 +45,11 @@ func NewSelection(spec *v1beta1.SidecarSetSpec) (Selection, error) {
 	return s, nil
 }
 
-// ExemptNamespaces are those whose pods never get sidecars.
-func ExemptNamespaces() []string { return []string{"kube-system", "kube-public"} }
+// ExemptNamespaces are those whose pods never get sidecars. The agent's own is among them: while none of its pods runs,
+// a SidecarSet with failure policy Fail would refuse them too.
+func ExemptNamespaces() []string {
+	return []string{metav1.NamespaceSystem, metav1.NamespacePublic, topology.SystemNamespace}
+}
 
 // Matches reports whether a pod with these labels is selected, in a namespace with this name and these labels.
 func (s Selection) Matches(podLabels map[string]string, namespace string, namespaceLabels map[string]string) bool {

@@ -23,6 +23,9 @@ func resources(policy *v1beta1.ResourcesPolicy, pod *corev1.Pod, sidecars map[st
 	if err != nil {
 		return out, err
 	}
+	if err := bounded(targets); err != nil {
+		return out, err
+	}
 	most := policy.TargetContainersMode == v1beta1.TargetContainersModeMax
 	for _, e := range expressionsOf(policy) {
 		list, amounts := &out.Limits, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits }
@@ -47,6 +50,20 @@ func resources(policy *v1beta1.ResourcesPolicy, pod *corev1.Pod, sidecars map[st
 		(*list)[e.resource] = value
 	}
 	return out, nil
+}
+
+// bounded errs if a container has an amount that cannot be computed with. The API server validates it later than this.
+func bounded(containers []*corev1.Container) error {
+	for _, c := range containers {
+		for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
+			for name, amount := range list {
+				if !expr.Bounded(amount) {
+					return fmt.Errorf("the %s of container %s is too large or too small to compute with", name, c.Name)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // targetsOf returns the containers of the pod that the policy selects.

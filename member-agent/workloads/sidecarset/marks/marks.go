@@ -74,10 +74,14 @@ func Injected(pod metav1.Object, set string) bool {
 	return slices.Contains(Sets(pod), set)
 }
 
-// Sets returns the names of the SidecarSets whose sidecars the pod says it has.
+// mostSets is how many SidecarSets a pod can say it has. Whoever may change the pod writes the annotation.
+const mostSets = 64
+
+// Sets returns the names of the SidecarSets whose sidecars the pod says it has, the first 64.
 func Sets(pod metav1.Object) []string {
-	return strings.FieldsFunc(pod.GetAnnotations()[v1beta1.AnnotationSidecarSetInjected],
+	names := strings.FieldsFunc(pod.GetAnnotations()[v1beta1.AnnotationSidecarSetInjected],
 		func(r rune) bool { return r == ',' })
+	return names[:min(len(names), mostSets)]
 }
 
 // States returns what the sidecars of a pod ran before their images changed, by the names of the SidecarSets.

@@ -80,7 +80,9 @@ func (p *Plan) flips(set *Set, views []view) error {
 	for _, v := range views {
 		c := changeOf(v.pod)
 		for i := range set.Spec.Containers {
-			if sidecar := &set.Spec.Containers[i]; marks.Hot(sidecar) && v.consistent && podReady(v.pod) {
+			sidecar := &set.Spec.Containers[i]
+			// A pod that differs in more than images stays as it is.
+			if marks.Hot(sidecar) && (v.updated || v.upgradable) && v.consistent && podReady(v.pod) {
 				c.empty(sidecar)
 			}
 		}
