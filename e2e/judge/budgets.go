@@ -40,7 +40,8 @@ func ReadBudget(object client.Object, gone bool) *Budget {
 	if amounts == nil || err != nil {
 		return nil
 	}
-	b := &Budget{UID: pub.UID, Name: pub.Name, Workload: pub.Spec.Selector.MatchLabels["app"], Granted: amounts.Unavailable, Records: map[string]time.Time{}, Gone: gone}
+	b := &Budget{UID: pub.UID, Name: pub.Name, Workload: pub.Spec.Selector.MatchLabels["app"],
+		Granted: amounts.Unavailable, Records: map[string]time.Time{}, Gone: gone}
 	for pod, at := range pub.Status.DisruptedPods {
 		b.add(pod, at.Time, disruptedFor)
 	}

@@ -13,14 +13,16 @@ import (
 
 // limited places budget web with this limit.
 func (p *past) limited(sequence int64, most int32) *past {
-	return p.add(Entry{Cluster: "hub", Placement: &Placement{Workload: "web-budget", Generation: sequence, Sequence: sequence,
+	return p.add(Entry{Cluster: "hub", Placement: &Placement{Workload: "web-budget", Generation: sequence,
+		Sequence: sequence,
 		Subsets: map[string]Subset{"": {Whole: true, Limit: lending.Amounts{Unavailable: most},
 			Reserved: lending.Amounts{Unavailable: most}}}}})
 }
 
 // lets is budget web in a cluster with these pods on record, each since the time that it has been in the last version.
 func (p *past) lets(cluster string, granted int32, pods ...string) *past {
-	b := &Budget{UID: types.UID(cluster), Name: "web-budget", Workload: "web", Granted: granted, Records: map[string]time.Time{}}
+	b := &Budget{UID: types.UID(cluster), Name: "web-budget", Workload: "web", Granted: granted,
+		Records: map[string]time.Time{}}
 	now := p.now.Add(time.Second)
 	for _, pod := range pods {
 		b.add(pod, now, disruptedFor)
