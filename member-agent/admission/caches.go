@@ -106,8 +106,8 @@ func (c *Caches) changed() {
 	}
 }
 
-// Wait returns nil when everything has been listed. It waits for that until ctx ends, and then returns an error. It does
-// not wait for a definition that is missing.
+// Wait returns nil when everything has been listed. It waits for that until ctx ends, and then returns an error. It
+// does not wait for a definition that is missing.
 func (c *Caches) Wait(ctx context.Context) error {
 	if !c.Synced() && c.missing.Load() {
 		return errors.New("a definition is missing")

@@ -56,8 +56,8 @@ func (r *Refusal) Error() string {
 	case WhyTooManyRecords:
 		return text + fmt.Sprintf("%d operations are under way; try again in a moment", mostRecords)
 	case WhyHubSilent:
-		return text + "this replica of the agent does not hear the hub, which may have lent to other clusters what it granted " +
-			"to this one; try again in a moment, and if that lasts, look at the agent's way to the hub. Annotation " +
+		return text + "this replica of the agent does not hear the hub, which may have lent to other clusters what it " +
+			"granted to this one; try again in a moment, and if that lasts, look at the agent's way to the hub. Annotation " +
 			v1beta1.AnnotationDisruptWithoutHub + "=true on the budget allows what was granted last"
 	case WhyConflict:
 		return text + "many requests change it at a time; try again in a moment"

@@ -4,8 +4,9 @@
 //	decide.go  decisions: each is a record in the status of the budget
 //	observe.go the counters of the status, and which records still hold
 //
-// The rule: allowed = available − desired, never more than total − desired; of pods above both numbers one may go. A pod
-// is available when it is ready, not in the middle of an update in place, not marked as unavailable, and not recorded.
+// The rule: allowed = available − desired, never more than total − desired; of pods above both numbers one may go. A
+// pod is available when it is ready, not in the middle of an update in place, not marked as unavailable, and not
+// recorded.
 // A decision records the pod and lowers unavailableAllowed in one write, which fails if the budget has changed since it
 // was read. So however many replicas decide at a time, each decision sees those before it. A replica whose cache shows
 // fewer available pods allows fewer.
