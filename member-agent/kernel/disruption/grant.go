@@ -1,6 +1,8 @@
 package disruption
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -69,6 +71,23 @@ func waits(status *v1beta1.PodUnavailableBudgetStatus, pod string, now time.Time
 	}
 	status.WaitingPods[pod] = metav1.NewTime(now)
 	return true
+}
+
+// Waiting returns the status that says which of the refused pods wait for a hub to grant more, nil if the budget's status
+// says that already.
+func Waiting(
+	pub *v1beta1.PodUnavailableBudget, refusals map[string]*Refusal, now time.Time,
+) *v1beta1.PodUnavailableBudgetStatus {
+	status, changed := pub.Status.DeepCopy(), false
+	for _, pod := range slices.Sorted(maps.Keys(refusals)) {
+		if r := refusals[pod]; r.Hub && r.Why == WhyExhausted {
+			changed = waits(status, pod, now) || changed
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return status
 }
 
 // keepWaiting returns the pods that still wait, nil for none: those that are available, and may not go.

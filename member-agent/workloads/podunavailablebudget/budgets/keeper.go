@@ -115,13 +115,16 @@ func (k *Keeper) Ask(
 		}
 	}
 	refused := map[string]*disruption.Refusal{}
-	// A pod of several budgets needs all of them: those that refuse are asked first, so that no other one records it.
-	for _, dry := range []bool{true, dryRun} {
-		if dry && len(all) == 1 && !dryRun {
-			continue
-		}
+	rounds := []round{probe, carryOut} // a pod of several budgets needs all of them: none records what another one refuses
+	switch {
+	case dryRun:
+		rounds = []round{rehearse}
+	case len(all) == 1:
+		rounds = []round{carryOut}
+	}
+	for _, r := range rounds {
 		for i := range all {
-			if err := k.ask(ctx, &all[i], operation, pods, dry, refused); err != nil {
+			if err := k.ask(ctx, &all[i], operation, pods, r, refused); err != nil {
 				return nil, err
 			}
 		}
@@ -129,10 +132,22 @@ func (k *Keeper) Ask(
 	return refused, nil
 }
 
+// round is what a decision writes.
+type round int
+
+const (
+	// rehearse writes nothing.
+	rehearse round = iota
+	// probe writes which pods wait, for the hub to lend more.
+	probe
+	// carryOut writes also which pods may become unavailable.
+	carryOut
+)
+
 // ask decides about those of the pods that the budget protects and that nothing refused yet.
 func (k *Keeper) ask(
 	ctx context.Context, pub *v1beta1.PodUnavailableBudget, operation v1beta1.PubOperation, pods []*corev1.Pod,
-	dryRun bool, refused map[string]*disruption.Refusal,
+	r round, refused map[string]*disruption.Refusal,
 ) error {
 	if pub.DeletionTimestamp != nil {
 		return nil
@@ -150,7 +165,7 @@ func (k *Keeper) ask(
 	if len(own) == 0 {
 		return nil
 	}
-	refusals, err := k.decide(ctx, pub, operation, own, dryRun)
+	refusals, err := k.decide(ctx, pub, operation, own, r)
 	for name, refusal := range refusals {
 		refused[name] = refusal
 	}
@@ -160,7 +175,7 @@ func (k *Keeper) ask(
 // decide decides and records. What cannot be recorded is refused.
 func (k *Keeper) decide(
 	ctx context.Context, cached *v1beta1.PodUnavailableBudget, operation v1beta1.PubOperation, pods []*corev1.Pod,
-	dryRun bool,
+	r round,
 ) (map[string]*disruption.Refusal, error) {
 	b := k.budget(client.ObjectKeyFromObject(cached))
 	select {
@@ -180,7 +195,10 @@ func (k *Keeper) decide(
 			return nil, err
 		}
 		status, refusals := disruption.Decide(pub, grant, members, pods, operation, k.options.Clock.Now())
-		if status == nil || dryRun {
+		if r == probe {
+			status = disruption.Waiting(pub, refusals, k.options.Clock.Now())
+		}
+		if status == nil || r == rehearse {
 			return refusals, nil
 		}
 		changed := pub.DeepCopy()
