@@ -73,8 +73,8 @@ func waits(status *v1beta1.PodUnavailableBudgetStatus, pod string, now time.Time
 	return true
 }
 
-// Waiting returns the status that says which of the refused pods wait for a hub to grant more, nil if the budget's status
-// says that already.
+// Waiting returns the status that says which of the refused pods wait for a hub to grant more, nil if the budget's
+// status says that already.
 func Waiting(
 	pub *v1beta1.PodUnavailableBudget, refusals map[string]*Refusal, now time.Time,
 ) *v1beta1.PodUnavailableBudgetStatus {

@@ -36,8 +36,8 @@ func (zero) Budget(context.Context, client.Object) (workload.Budget, error) {
 	return workload.Budget{Granted: true, Amounts: &topology.MemberBudget{}}, nil
 }
 
-// TestWaitingBesideAnotherBudget: the hub has to read that a pod waits also where the namespace has several budgets, and
-// a rehearsal writes nothing.
+// TestWaitingBesideAnotherBudget: the hub has to read that a pod waits also where the namespace has several budgets,
+// and a rehearsal writes nothing.
 func TestWaitingBesideAnotherBudget(t *testing.T) {
 	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 	scheme := runtime.NewScheme()
@@ -49,7 +49,8 @@ func TestWaitingBesideAnotherBudget(t *testing.T) {
 	budgetOf := func(app string) *v1beta1.PodUnavailableBudget {
 		return &v1beta1.PodUnavailableBudget{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: app, Generation: 1},
-			Spec:       v1beta1.PodUnavailableBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
+			Spec: v1beta1.PodUnavailableBudgetSpec{Selector: &metav1.LabelSelector{
+				MatchLabels: map[string]string{"app": app}}},
 			Status: v1beta1.PodUnavailableBudgetStatus{ObservedGeneration: 1, TotalReplicas: 1, DesiredAvailable: 1,
 				CurrentAvailable: 1},
 		}
