@@ -18,6 +18,10 @@ const (
 // AnnotationInjectedPersistentPodState is on a pod that got something from a PersistentPodState: its name.
 const AnnotationInjectedPersistentPodState = "kruise.io/injected-persistent-pod-state"
 
+// AnnotationPersistentNodeLabels is on such a pod, if labels are required: the keys of those that it got as a node
+// selector, with commas between them. Others of its node selector are of its template.
+const AnnotationPersistentNodeLabels = "apps.flotilla.dev/persistent-node-labels"
+
 // TopologyKey is the key of a label of nodes.
 // +kubebuilder:validation:MaxLength=317
 // +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="this is no key of a label: correct it",messageExpression="'%s is no key of a label, such as topology.kubernetes.io/zone: correct it'.format([self])"
@@ -124,7 +128,7 @@ type MissingNodes string
 const (
 	// MissingNodesWait: it waits for such a node.
 	MissingNodesWait MissingNodes = "Wait"
-	// MissingNodesRelease: it starts on any node.
+	// MissingNodesRelease: it starts on any node, when no node has had them for five minutes.
 	MissingNodesRelease MissingNodes = "Release"
 )
 
