@@ -114,8 +114,8 @@ const (
 // PersistentPodStateFlotilla is what Flotilla adds to the spec.
 type PersistentPodStateFlotilla struct {
 	// missingNodes is what happens to a pod that needs labels which no node has any more, as after its node was replaced:
-	// Wait, it waits for such a node, and the condition Ready names it; Release, it starts on any node, and the labels of
-	// that node are recorded. Default: Wait.
+	// Wait, it waits for such a node, and the condition Ready names it; Release, it starts on any node once there was none
+	// for five minutes, and the labels of that node are recorded. Default: Wait.
 	// +optional
 	MissingNodes MissingNodes `json:"missingNodes,omitempty"`
 }
