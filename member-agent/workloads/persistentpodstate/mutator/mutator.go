@@ -126,6 +126,9 @@ func (m *mutator) restore(ctx context.Context, request *admission.Request) error
 	if err != nil {
 		return err
 	}
+	if !m.caches.Synced() {
+		request.Waited()
+	}
 	if err := m.caches.Wait(ctx); err != nil {
 		return err
 	}
