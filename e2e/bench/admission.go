@@ -159,8 +159,8 @@ func (a *admissions) fill(ctx context.Context) error {
 			objects = append(objects, &appsv1beta1.WorkloadSpread{
 				ObjectMeta: metav1.ObjectMeta{Namespace: string(sideChain), Name: app},
 				Spec: appsv1beta1.WorkloadSpreadSpec{
-					TargetReference: &appsv1beta1.TargetReference{
-						APIVersion: appsv1beta1.GroupVersion.String(), Kind: "CloneSet", Name: app},
+					// Pods of CloneSets get their subset from their controller.
+					TargetReference: &appsv1beta1.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: app},
 					Subsets: []appsv1beta1.WorkloadSpreadSubset{
 						{Name: "a", MaxReplicas: new(intstr.FromInt32(1))}, {Name: "b"},
 					},

@@ -90,8 +90,8 @@ func runningStatus(pod *corev1.Pod) corev1.PodStatus {
 		c := &pod.Spec.Containers[i]
 		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
 			Name: c.Name, Ready: true, Started: new(true), Image: c.Image,
-			ImageID: c.Image + "@sha256:" + string(pod.UID), ContainerID: "containerd://" + string(pod.UID), State: corev1.ContainerState{
-				Running: &corev1.ContainerStateRunning{StartedAt: now}},
+			ImageID: c.Image + "@sha256:" + string(pod.UID), ContainerID: "containerd://" + string(pod.UID),
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
 		})
 	}
 	return status

@@ -17,7 +17,8 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/protection"
 )
 
-// pageSize bounds an answer. One object is enough to refuse; the number is shown to the user, who sees if it is not all.
+// pageSize bounds an answer. One object is enough to refuse; the number is shown to the user, with a hint if there are
+// more.
 const pageSize = 500
 
 // Content is a resource whose objects keep a namespace.
@@ -137,7 +138,8 @@ func instancesOf(raw []byte) (Content, error) {
 	return content, nil
 }
 
-// count returns how many objects count, those of the first page that has any. more reports that there are further pages.
+// count returns how many objects count, those of the first page that has any. more reports that there are further
+// pages.
 func (g *Guard) count(ctx context.Context, namespace string, content Content) (n int, more bool, err error) {
 	options := metav1.ListOptions{FieldSelector: content.Fields, Limit: pageSize}
 	for {
