@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	policyv1beta1 "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	topologyv1alpha1 "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	workv1alpha1 "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
@@ -40,7 +41,8 @@ type connection struct {
 func connect(c *fleet.Cluster) (*connection, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, appsv1beta1.AddToScheme, topologyv1alpha1.AddToScheme, workv1alpha1.AddToScheme,
+		clientgoscheme.AddToScheme, appsv1beta1.AddToScheme, policyv1beta1.AddToScheme, topologyv1alpha1.AddToScheme,
+		workv1alpha1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, err

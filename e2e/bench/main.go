@@ -10,11 +10,14 @@
 // client, a Deployment, and a Deployment whose pods have the same readiness gate), conversion (reads of a CloneSet as
 // v1alpha1 against reads of the stored version), writes (what the API server computes for a write of a CloneSet against
 // one of a Deployment), plan (flotilla plan of 1 000 workloads), statefulset (hundreds of pods with identities, against
-// StatefulSets of apps/v1 and a CloneSet) and daemonset (a thousand nodes, against a DaemonSet of apps/v1). On demand:
+// StatefulSets of apps/v1 and a CloneSet), daemonset (a thousand nodes, against a DaemonSet of apps/v1) and admission
+// (creations of pods through the agent's webhook with 100 SidecarSets, 100 budgets and 50 WorkloadSpreads, against a
+// webhook that does nothing and the bare API server; a CloneSet with a sidecar against one without). On demand:
 // curve (the agent's CPU per changed pod by size), members (a hub with up to a thousand members, whose agents are
 // simulated in this process), agents (a hundred agents with their real credentials and links, in pretended members of
-// this process, which join, and come back after an outage), tree (flotilla tree of 10 000 pods on such a hub) and
-// global (a rollout over three members with one limit, against the same one in one cluster).
+// this process, which join, and come back after an outage), tree (flotilla tree of 10 000 pods on such a hub), global
+// (a rollout over three members with one limit, against the same one in one cluster) and memory (what the agent holds
+// with 50 000 pods, few of which are selected).
 //
 // The bare client says what API server, scheduler and simulated kubelets allow at best. No figure makes it fail; a
 // phase that does not end within its deadline does, and prints what it saw. The deadline is that of 500 pods, and more
@@ -53,6 +56,8 @@ type options struct {
 	members  []int
 	curve    []int
 	agents   int
+	creates  int
+	memory   int
 	nodes    int
 	over     time.Duration
 	outage   time.Duration
@@ -75,8 +80,9 @@ func sections() []section {
 		{"division", divisionSection}, {"delivery", deliverySection}, {"rollout", rolloutSection},
 		{"conversion", conversionSection}, {"writes", writesSection},
 		{"plan", planSection}, {statefulSetSectionName, statefulSetSection}, {daemonSetSectionName, daemonSetSection},
+		{admissionSectionName, admissionSection},
 		{"curve", curveSection}, {"members", membersSection}, {"agents", agentsSection}, {"tree", treeSection},
-		{"global", globalSection},
+		{"global", globalSection}, {memorySectionName, memorySection},
 	}
 }
 
@@ -112,8 +118,8 @@ func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.progress, format
 func main() {
 	var o options
 	flag.StringVar(&o.only, "only", "", "comma-separated `sections` to run: "+
-		"division, delivery, rollout, conversion, writes, plan, statefulset, daemonset, curve, members, agents, tree, "+
-		"global (default all but the last five)")
+		"division, delivery, rollout, conversion, writes, plan, statefulset, daemonset, admission, curve, members, "+
+		"agents, tree, global, memory (default all but the last six)")
 	flag.IntVar(&o.runs, "n", 1, "number of runs; the table shows the median, and the range where there are several")
 	flag.StringVar(&o.floors, "floors", strings.Join(floorNames(), ","),
 		"comma-separated `floors` of the section rollout: what a CloneSet is held against")
@@ -131,6 +137,8 @@ func main() {
 	flag.Func("members", "comma-separated numbers of simulated `members` in the section members (default 10,100,1000)",
 		numbers(&o.members))
 	flag.IntVar(&o.nodes, "nodes", 1000, "`number` of nodes in the section daemonset, rounded down to pairs")
+	flag.IntVar(&o.creates, "creates", 1000, "`number` of pods that each side creates in the section admission")
+	flag.IntVar(&o.memory, "memory-pods", 50000, "`number` of pods in the section memory")
 	flag.IntVar(&o.agents, "agents", 100, "`number` of agents that join in the section agents")
 	flag.DurationVar(&o.over, "over", time.Minute,
 		"time over which the agents of the section agents come; 0 is all at once")
@@ -201,6 +209,9 @@ func (o *options) validate() error {
 			return fmt.Errorf("floor %q: use %s", name, strings.Join(floorNames(), ", "))
 		}
 	}
+	if o.creates < 1 || o.memory < 1 {
+		return errors.New("-creates and -memory-pods must be 1 or more")
+	}
 	if o.nodes < 2 {
 		return fmt.Errorf("-nodes %d: give 2 or more", o.nodes)
 	}
@@ -222,7 +233,7 @@ func choose(o options) ([]string, error) {
 	if o.only == "" {
 		// These alone take longer than the rest.
 		return slices.DeleteFunc(all, func(name string) bool {
-			return name == "curve" || name == "members" || name == "agents" || name == "tree" || name == "global"
+			return slices.Contains([]string{"curve", "members", "agents", "tree", "global", memorySectionName}, name)
 		}), nil
 	}
 	chosen := strings.Split(o.only, ",")

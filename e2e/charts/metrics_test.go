@@ -22,6 +22,7 @@ import (
 	_ "sigs.k8s.io/controller-runtime/pkg/webhook" // its metrics
 
 	hubmeter "github.com/flotilla-dev/flotilla/hub/meter"
+	"github.com/flotilla-dev/flotilla/member-agent/admission"
 	"github.com/flotilla-dev/flotilla/member-agent/expiry"
 	agentmeter "github.com/flotilla-dev/flotilla/member-agent/meter"
 )
@@ -45,7 +46,9 @@ func described(c prometheus.Collector) map[string]bool {
 // ownMetrics are the names of our programs' own metrics.
 func ownMetrics(t *testing.T) map[string]bool {
 	t.Helper()
-	names := map[string]bool{"flotilla_pod_admissions_total": true} // member-agent/workloads/workloadspread/mutator has a test for it
+	// Packages member-agent/admission and member-agent/workloads/workloadspread/mutator have tests for these.
+	names := map[string]bool{"flotilla_pod_admissions_total": true, admission.SecondsMetric: true,
+		admission.WaitsMetric: true}
 	for _, c := range []prometheus.Collector{
 		hubmeter.New(nil, nil, nil, clock.RealClock{}).Collector(t.Context()),
 		agentmeter.New(nil, agentmeter.Sources{}).Collector(t.Context()),

@@ -41,11 +41,11 @@ spec:
 `
 
 // expectDistributed waits until the hub says that so many of the namespaces of all members have the copy.
-func expectDistributed(ctx context.Context, desired, succeeded int32, says string) {
+func expectDistributed(ctx context.Context, name string, desired, succeeded int32, says string) {
 	GinkgoHelper()
 	Eventually(ctx, func(ctx context.Context) error {
 		d := &apps.ResourceDistribution{}
-		if err := h.Hub.Client.Get(ctx, client.ObjectKey{Name: "pull"}, d); err != nil {
+		if err := h.Hub.Client.Get(ctx, client.ObjectKey{Name: name}, d); err != nil {
 			return err
 		}
 		s := &d.Status
@@ -90,7 +90,7 @@ var _ = Describe("A ResourceDistribution on a hub", func() {
 
 			By("copying it into one namespace of each member")
 			h.Hub.Apply(ctx, distribution)
-			expectDistributed(ctx, 3, 3, "all 3 namespaces of 3 members have the copy")
+			expectDistributed(ctx, "pull", 3, 3, "all 3 namespaces of 3 members have the copy")
 
 			By("following namespaces, one of which has a Secret of others with the name")
 			east := h.Members["east"].Client
@@ -102,7 +102,7 @@ var _ = Describe("A ResourceDistribution on a hub", func() {
 				StringData: map[string]string{"key": "foreign"}})).To(Succeed())
 			Expect(east.Patch(ctx, plain, client.RawPatch("application/merge-patch+json",
 				[]byte(`{"metadata":{"labels":{"e2e":"pull"}}}`)))).To(Succeed())
-			expectDistributed(ctx, 5, 4, "east: Secret pull of others is in namespace pull-c, and stays as it is")
+			expectDistributed(ctx, "pull", 5, 4, "east: Secret pull of others is in namespace pull-c, and stays as it is")
 			Eventually(value("east", "pull-b")).WithContext(ctx).WithTimeout(harness.Patience).Should(Equal("one"))
 			Eventually(value("east", "pull-c")).WithContext(ctx).WithTimeout(harness.Patience).Should(Equal("foreign"))
 

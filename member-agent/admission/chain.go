@@ -25,7 +25,11 @@ type Request struct {
 	// change.
 	sent, pod *corev1.Pod
 	err       error
+	waited    bool
 }
+
+// Waited notes that the answer waited for a cache.
+func (r *Request) Waited() { r.waited = true }
 
 // Pod returns the pod as the mutators before left it, with its namespace; only Change changes it.
 func (r *Request) Pod() (*corev1.Pod, error) {
@@ -70,15 +74,23 @@ type endpoint struct {
 	patience time.Duration
 	// differs reports whether replicas can have different answers.
 	differs bool
+	metrics Metrics
 }
 
 // chain has the mutators in their order.
-type chain []Mutator
+type chain struct {
+	mutators []Mutator
+	metrics  Metrics
+}
 
 // NewHandler returns the endpoint that has the mutators change new pods, in this order. patience is how long all of
 // them together may wait for their caches: the context of a request ends after it.
 func NewHandler(log logr.Logger, patience time.Duration, mutators ...Mutator) http.Handler {
-	return &endpoint{admit: chain(mutators).admit, log: log, patience: patience}
+	return newHandler(log, patience, Metrics{}, mutators)
+}
+
+func newHandler(log logr.Logger, patience time.Duration, metrics Metrics, mutators []Mutator) *endpoint {
+	return &endpoint{admit: chain{mutators, metrics}.admit, log: log, patience: patience, metrics: metrics}
 }
 
 // ServeHTTP answers one AdmissionReview. What it cannot answer is a failed call, for which the API server follows the
@@ -86,6 +98,8 @@ func NewHandler(log logr.Logger, patience time.Duration, mutators ...Mutator) ht
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), e.patience)
 	defer cancel()
+	begun := time.Now()
+	defer func() { e.metrics.took(time.Since(begun)) }()
 	answer, again, err := e.answer(ctx, http.MaxBytesReader(w, r.Body, maxReview))
 	if err != nil {
 		e.log.Error(err, "did not answer about a pod; the failure policy of the webhook applies")
@@ -136,7 +150,12 @@ func (c chain) admit(
 		return response, nil
 	}
 	r := &Request{AdmissionRequest: request}
-	for _, mutator := range c {
+	defer func() {
+		if r.waited {
+			c.metrics.waited()
+		}
+	}()
+	for _, mutator := range c.mutators {
 		if err := mutator.Mutate(ctx, r); err != nil {
 			response.Allowed = false
 			response.Result = &metav1.Status{

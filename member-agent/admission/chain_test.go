@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -180,5 +181,41 @@ func TestChain(t *testing.T) {
 				t.Errorf("%d %s", answer.Code, answer.Body)
 			}
 		})
+	}
+}
+
+// TestMetrics: each answer is measured, and those that waited for a cache are counted.
+func TestMetrics(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	measured, err := NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewMetrics(registry); err != nil {
+		t.Errorf("a second replica in the same process: %v", err)
+	}
+	waits := true
+	mutator := Mutator{Name: "test", Mutate: func(_ context.Context, r *Request) error {
+		if waits {
+			r.Waited()
+		}
+		return nil
+	}}
+	handler := newHandler(logr.Discard(), time.Minute, measured, []Mutator{mutator})
+	for _, waits = range []bool{true, false, false} {
+		body := `{"request":{"operation":"CREATE","kind":{"version":"v1","kind":"Pod"},"object":{}}}`
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, family := range families {
+		metric := family.GetMetric()[0]
+		got[family.GetName()] = metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount())
+	}
+	if got[SecondsMetric] != 3 || got[WaitsMetric] != 1 {
+		t.Errorf("%v", got)
 	}
 }

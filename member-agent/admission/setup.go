@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -60,8 +61,13 @@ func Setup(mgr ctrl.Manager, options Options) error {
 	one := toConfiguration()
 	b := ctrl.NewControllerManagedBy(mgr).Named("pod-admission")
 	if options.Server != nil {
+		measured, err := NewMetrics(metrics.Registry)
+		if err != nil {
+			return err
+		}
 		patience := options.Timeout / 2 // the other half is for the network
-		options.Server.Register(Path, NewHandler(mgr.GetLogger().WithName("pod-admission"), patience, options.Mutators...))
+		options.Server.Register(Path,
+			newHandler(mgr.GetLogger().WithName("pod-admission"), patience, measured, options.Mutators))
 		b = b.WatchesRawSource(changes(options.Server))
 	}
 	b = b.Watches(&admissionregistrationv1.MutatingWebhookConfiguration{}, one, builder.WithPredicates(ours()))

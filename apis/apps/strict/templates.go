@@ -35,9 +35,20 @@ type jobSpec struct {
 	} `json:"flotilla"`
 }
 
+// sidecar is a container of a SidecarSet. The definition checks the fields that are not those of a container.
+type sidecar struct {
+	corev1.Container        `json:",inline"`
+	PodInjectPolicy         any `json:"podInjectPolicy"`
+	UpgradeStrategy         any `json:"upgradeStrategy"`
+	ShareVolumePolicy       any `json:"shareVolumePolicy"`
+	ShareVolumeDevicePolicy any `json:"shareVolumeDevicePolicy"`
+	TransferEnv             any `json:"transferEnv"`
+	ResourcesPolicy         any `json:"resourcesPolicy"`
+}
+
 // Templates compares the templates of an AdvancedCronJob, BroadcastJob, CloneSet, DaemonSet, StatefulSet or
-// UnitedDeployment of apps.kruise.io, in any version of it, with the types of Kubernetes. It finds nothing in objects
-// of other kinds. The definition of the kind checks the other fields.
+// UnitedDeployment of apps.kruise.io, and the containers and volumes of a SidecarSet, in any version of it, with the
+// types of Kubernetes. It finds nothing in objects of other kinds. The definition of the kind checks the other fields.
 func Templates(kind string, object []byte) Findings {
 	var f Findings
 	switch kind {
@@ -68,6 +79,18 @@ func Templates(kind string, object []byte) Findings {
 			Spec pods `json:"spec"`
 		}](object)
 		f.pods(field.NewPath("spec"), set.Spec)
+	case "SidecarSet":
+		spec := read[struct {
+			Spec struct {
+				Containers     json.RawMessage `json:"containers"`
+				InitContainers json.RawMessage `json:"initContainers"`
+				Volumes        json.RawMessage `json:"volumes"`
+			} `json:"spec"`
+		}](object).Spec
+		path := field.NewPath("spec")
+		add[[]sidecar](&f, path.Child("containers"), spec.Containers)
+		add[[]sidecar](&f, path.Child("initContainers"), spec.InitContainers)
+		add[[]corev1.Volume](&f, path.Child("volumes"), spec.Volumes)
 	case "UnitedDeployment":
 		ud := read[struct {
 			Spec struct {

@@ -36,6 +36,13 @@ func TestTemplates(t *testing.T) {
 		{"BroadcastJob", `{"spec":{"flotilla":{"batches":{"checks":[{"name":"a","pod":{"template":` + bad + `}}]}}}}`,
 			"spec.flotilla.batches.checks[a].pod.template.spec.containers",
 			"spec.flotilla.batches.checks[a].pod.template.spec.nodename"},
+		{"SidecarSet", `{"spec":{"containers":[{"name":"a","args":5,"Image":"i"}]}}`,
+			"spec.containers[0].args", "spec.containers[0].Image"},
+		{"SidecarSet", `{"spec":{"initContainers":[{"name":"a","env":[{"value":5,"v":1}]}]}}`,
+			"spec.initContainers[0].env[0].value", "spec.initContainers[0].env[0].v"},
+		{"SidecarSet", `{"spec":{"volumes":[{"name":5,"emptydir":{}}]}}`, "spec.volumes[0].name", "spec.volumes[0].emptydir"},
+		{"SidecarSet", `{"spec":{"containers":[{"name":"a","podInjectPolicy":"x","upgradeStrategy":{"upgradeType":"y"},` +
+			`"shareVolumePolicy":{},"shareVolumeDevicePolicy":{},"transferEnv":[],"resourcesPolicy":{"a":1}}]}}`, "", ""},
 		{"WorkloadSpread", `{"spec":{"template":` + bad + `}}`, "", ""},
 	} {
 		found := strict.Templates(row.kind, []byte(row.object))

@@ -18,6 +18,10 @@ const (
 // AnnotationInjectedPersistentPodState is on a pod that got something from a PersistentPodState: its name.
 const AnnotationInjectedPersistentPodState = "kruise.io/injected-persistent-pod-state"
 
+// AnnotationPersistentNodeLabels is on such a pod, if labels are required: the keys of those that it got as a node
+// selector, with commas between them. Others of its node selector are of its template.
+const AnnotationPersistentNodeLabels = "apps.flotilla.dev/persistent-node-labels"
+
 // TopologyKey is the key of a label of nodes.
 // +kubebuilder:validation:MaxLength=317
 // +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="this is no key of a label: correct it",messageExpression="'%s is no key of a label, such as topology.kubernetes.io/zone: correct it'.format([self])"
@@ -110,8 +114,8 @@ const (
 // PersistentPodStateFlotilla is what Flotilla adds to the spec.
 type PersistentPodStateFlotilla struct {
 	// missingNodes is what happens to a pod that needs labels which no node has any more, as after its node was replaced:
-	// Wait, it waits for such a node, and the condition Ready names it; Release, it starts on any node, and the labels of
-	// that node are recorded. Default: Wait.
+	// Wait, it waits for such a node, and the condition Ready names it; Release, it starts on any node once there was none
+	// for five minutes, and the labels of that node are recorded. Default: Wait.
 	// +optional
 	MissingNodes MissingNodes `json:"missingNodes,omitempty"`
 }
@@ -124,7 +128,7 @@ type MissingNodes string
 const (
 	// MissingNodesWait: it waits for such a node.
 	MissingNodesWait MissingNodes = "Wait"
-	// MissingNodesRelease: it starts on any node.
+	// MissingNodesRelease: it starts on any node, when no node has had them for five minutes.
 	MissingNodesRelease MissingNodes = "Release"
 )
 

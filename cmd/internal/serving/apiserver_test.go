@@ -58,6 +58,17 @@ func manifest(namespace, name, version string, pods map[string]any) *unstructure
 	}}
 }
 
+// sidecarSet returns a SidecarSet whose container has this working directory.
+func sidecarSet(version string, directory any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apps.kruise.io/" + version, "kind": "SidecarSet", "metadata": map[string]any{"name": "s"},
+		"spec": map[string]any{
+			"selector":   map[string]any{"matchLabels": map[string]any{"app": "web"}},
+			"containers": []any{map[string]any{"name": "side", "image": "i", "workingDir": directory}},
+		},
+	}}
+}
+
 // pods returns the spec of pods with one more field.
 func pods(field string, value any) map[string]any {
 	return map[string]any{"containers": []any{map[string]any{"name": "a", "image": "i"}}, field: value}
@@ -126,6 +137,14 @@ func TestTemplatesOnAPIServer(t *testing.T) {
 			set.SetKind(v1beta1.StatefulSetKind.Kind)
 			return refused(c.Create(ctx, set, client.DryRunAll), "spec.template.spec.nodeName")
 		})
+	}
+	for _, version := range []string{"v1beta1", "v1alpha1"} {
+		eventually("a mistyped sidecar of "+version+" is refused", func(ctx context.Context) string {
+			return refused(c.Create(ctx, sidecarSet(version, int64(5)), client.DryRunAll), "spec.containers[0].workingDir")
+		})
+	}
+	if err := c.Create(t.Context(), sidecarSet("v1beta1", "/")); err != nil {
+		t.Error(err)
 	}
 	heard.take()
 	if err := c.Create(t.Context(), manifest(namespace, "unknown", "v1beta1", pods("nodename", "n"))); err != nil {

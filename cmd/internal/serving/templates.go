@@ -23,9 +23,10 @@ const (
 	// templatesTimeout is how long a write may wait for the answer, in seconds. The answer takes a millisecond; while
 	// nobody answers, a write waits this long and is then accepted.
 	templatesTimeout = 2
-	// templateChanged selects the writes whose template may have become wrong.
-	templateChanged = "oldObject == null || !has(oldObject.spec) || !has(oldObject.spec.template) || " +
-		"!has(object.spec) || !has(object.spec.template) || object.spec.template != oldObject.spec.template"
+	// templateChanged selects the writes whose template may have become wrong. SidecarSets have none.
+	templateChanged = "oldObject == null || !has(oldObject.spec) || !has(object.spec) || " +
+		"(request.kind.kind == 'SidecarSet' ? object.spec != oldObject.spec : " +
+		"!has(oldObject.spec.template) || !has(object.spec.template) || object.spec.template != oldObject.spec.template)"
 )
 
 // handleTemplates refuses templates with values of wrong types, which controllers cannot decode, and warns of fields
@@ -53,9 +54,9 @@ func templates() admissionregistrationv1.ValidatingWebhook {
 			Rule: admissionregistrationv1.Rule{
 				APIGroups:   []string{v1beta1.GroupVersion.Group},
 				APIVersions: []string{v1alpha1.GroupVersion.Version, v1beta1.GroupVersion.Version},
-				Resources: []string{"advancedcronjobs", "broadcastjobs", "clonesets", "daemonsets", "statefulsets",
-					"uniteddeployments"},
-				Scope: new(admissionregistrationv1.NamespacedScope),
+				Resources: []string{"advancedcronjobs", "broadcastjobs", "clonesets", "daemonsets", "sidecarsets",
+					"statefulsets", "uniteddeployments"},
+				Scope: new(admissionregistrationv1.AllScopes),
 			},
 		}},
 		FailurePolicy:           new(admissionregistrationv1.Ignore),

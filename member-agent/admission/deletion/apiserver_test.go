@@ -204,6 +204,35 @@ func TestProtection(t *testing.T) {
 	w.expect(user, set, "")
 }
 
+// TestConsequences: who keeps the objects of a template passes for those that have inherited the label from it, and for
+// no others.
+func TestConsequences(t *testing.T) {
+	w := newWorld(t)
+	agent, user := clientOf(t, w.config, member), clientOf(t, w.config, "jane")
+	deployments := clientOf(t, w.config, "system:serviceaccount:kube-system:deployment-controller")
+	owned := func(name, apiVersion, kind string) *unstructured.Unstructured {
+		object := w.object("apiVersion: apps/v1\nkind: ReplicaSet\n"+workload, name, "Always")
+		object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: "owner", UID: "u",
+			Controller: new(true)}})
+		w.must(w.Create(t.Context(), object))
+		return object
+	}
+	const always = protection.Refused + "Always"
+	set := owned("old", "apps/v1", "Deployment")
+	w.expect(user, set, always)
+	w.expect(agent, set, always)
+	w.expect(deployments, set, "")
+	child := owned("child", "apps.kruise.io/v1beta1", "UnitedDeployment")
+	w.expect(user, child, always)
+	w.expect(deployments, child, always)
+	w.expect(agent, child, "")
+	plain := w.object("apiVersion: apps/v1\nkind: ReplicaSet\n"+workload, "plain", "Always")
+	w.must(w.Create(t.Context(), plain))
+	for _, c := range []client.Client{user, agent, deployments} {
+		w.expect(c, plain, always)
+	}
+}
+
 func TestNamespacesAndDefinitions(t *testing.T) {
 	w := newWorld(t)
 	user := clientOf(t, w.config, "jane")

@@ -17,7 +17,8 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/protection"
 )
 
-// pageSize bounds an answer. One object is enough to refuse; the number is shown to the user.
+// pageSize bounds an answer. One object is enough to refuse; the number is shown to the user, with a hint if there are
+// more.
 const pageSize = 500
 
 // Content is a resource whose objects keep a namespace.
@@ -84,14 +85,18 @@ func (g *Guard) Handle(ctx context.Context, request admission.Request) admission
 		contents = []Content{content}
 	}
 	for _, content := range contents {
-		n, err := g.count(ctx, namespace, content)
+		n, more, err := g.count(ctx, namespace, content)
 		if err != nil {
 			return refuse(fmt.Sprintf("%s%s: cannot count %s: %v; give that right, or remove the label",
 				protection.Refused, protection.Cascading, content.Name, err))
 		}
 		if n > 0 {
-			return refuse(fmt.Sprintf("%s%s and %s %d>0; delete them, or remove the label, before you delete the object",
-				protection.Refused, protection.Cascading, content.Name, n))
+			orMore := ""
+			if more {
+				orMore = " (or more)"
+			}
+			return refuse(fmt.Sprintf("%s%s and %s %d>0%s; delete them, or remove the label, before you delete the object",
+				protection.Refused, protection.Cascading, content.Name, n, orMore))
 		}
 	}
 	return admission.Allowed("")
@@ -133,23 +138,24 @@ func instancesOf(raw []byte) (Content, error) {
 	return content, nil
 }
 
-// count returns how many objects count, those of the first page that has any, and at least 1 if there are any.
-func (g *Guard) count(ctx context.Context, namespace string, content Content) (int64, error) {
+// count returns how many objects count, those of the first page that has any. more reports that there are further
+// pages.
+func (g *Guard) count(ctx context.Context, namespace string, content Content) (n int, more bool, err error) {
 	options := metav1.ListOptions{FieldSelector: content.Fields, Limit: pageSize}
 	for {
 		list, err := g.client.Resource(content.Resource).Namespace(namespace).List(ctx, options)
 		if apierrors.IsNotFound(err) {
-			return 0, nil // the kind is not served
+			return 0, false, nil // the kind is not served
 		}
 		if err != nil {
-			return 0, fmt.Errorf("list %s: %w", content.Resource.GroupResource(), err)
+			return 0, false, fmt.Errorf("list %s: %w", content.Resource.GroupResource(), err)
 		}
 		list.Items = slices.DeleteFunc(list.Items, func(object metav1.PartialObjectMetadata) bool {
 			_, has := object.Annotations[content.Annotation]
 			return object.DeletionTimestamp != nil || content.Annotation != "" && !has
 		})
 		if len(list.Items) > 0 || list.Continue == "" {
-			return int64(len(list.Items)), nil
+			return len(list.Items), list.Continue != "", nil
 		}
 		options.Continue = list.Continue
 	}

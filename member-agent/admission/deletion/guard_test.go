@@ -85,3 +85,57 @@ func TestGuard(t *testing.T) {
 		})
 	}
 }
+
+// TestGuardSaysThatThereAreMorePages: the number is that of one page, and says so; pages without objects that count
+// are passed over.
+func TestGuardSaysThatThereAreMorePages(t *testing.T) {
+	scheme := fake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		pages []int // active pods of each page
+		want  string
+	}{
+		"one page":            {pages: []int{3}, want: "active pods 3>0; delete"},
+		"more pages":          {pages: []int{3, 2}, want: "active pods 3>0 (or more); delete"},
+		"the last of several": {pages: []int{0, 0, 2}, want: "active pods 2>0; delete"},
+		"none":                {pages: []int{0, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := fake.NewSimpleMetadataClient(scheme)
+			page := 0
+			client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+				list := &metav1.List{}
+				for range test.pages[page] {
+					list.Items = append(list.Items, runtime.RawExtension{Object: &metav1.PartialObjectMetadata{
+						ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}}})
+				}
+				if page++; page < len(test.pages) {
+					list.Continue = "next"
+				}
+				return true, list, nil
+			})
+			namespace := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+				Name: "shop", Labels: map[string]string{protection.Label: protection.Cascading},
+			}}
+			raw, err := json.Marshal(namespace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response := New(client, Pods()[:1]).Handle(t.Context(), admission.Request{
+				AdmissionRequest: admissionv1.AdmissionRequest{
+					Kind:      metav1.GroupVersionKind{Version: "v1", Kind: "Namespace"},
+					OldObject: runtime.RawExtension{Raw: raw},
+				},
+			})
+			message := ""
+			if !response.Allowed {
+				message = response.Result.Message
+			}
+			if response.Allowed != (test.want == "") || !strings.Contains(message, test.want) {
+				t.Errorf("allowed %v, %q, want %q", response.Allowed, message, test.want)
+			}
+		})
+	}
+}

@@ -7,6 +7,7 @@ package launch
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,8 @@ const (
 	AnnotationCompleted = "apps.kruise.io/container-launch-priority-completed"
 
 	keyPrefix = "p_"
+	// configError is why a container waits whose environment cannot be read, as the kubelet writes it.
+	configError = "CreateContainerConfigError"
 )
 
 // Priority returns the priority of the pod's container with that index: 0 without a variable, or with one that is no
@@ -85,7 +88,7 @@ func Inject(pod *corev1.Pod) {
 		c.Env = append(c.Env, corev1.EnvVar{Name: EnvBarrier, ValueFrom: &corev1.EnvVarSource{
 			ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
 				LocalObjectReference: corev1.LocalObjectReference{Name: Barrier(pod.Name)},
-				Key:                  keyPrefix + strconv.Itoa(Priority(pod, i)),
+				Key:                  keyOf(Priority(pod, i)),
 			},
 		}})
 	}
@@ -112,6 +115,46 @@ func Waits(pod *corev1.Pod) bool {
 	})
 }
 
+// Lacks reports whether a container of the pod cannot start because the barrier does not have its key, which is among
+// these: the ConfigMap was deleted, or the kubelet has not seen the key yet.
+func Lacks(pod *corev1.Pod, keys []string) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		waiting := s.State.Waiting
+		return waiting != nil && waiting.Reason == configError && namesBarrier(waiting.Message, pod.Name) &&
+			slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+				priority, ok := level(pod, &c)
+				return ok && c.Name == s.Name && slices.Contains(keys, keyOf(priority))
+			})
+	})
+}
+
+// namesBarrier reports whether a message of the kubelet is about the barrier of a pod.
+func namesBarrier(message, pod string) bool {
+	for word := range strings.FieldsFuncSeq(message, func(r rune) bool { return strings.ContainsRune(" \"/", r) }) {
+		if word == Barrier(pod) {
+			return true
+		}
+	}
+	return false
+}
+
+func keyOf(priority int) string { return keyPrefix + strconv.Itoa(priority) }
+
+// Keys returns the keys of all containers that wait for the barrier of the pod, the highest first.
+func Keys(pod *corev1.Pod) []string {
+	levels := map[int]bool{}
+	for i := range pod.Spec.Containers {
+		if priority, ok := level(pod, &pod.Spec.Containers[i]); ok {
+			levels[priority] = true
+		}
+	}
+	var keys []string
+	for _, priority := range slices.Backward(slices.Sorted(maps.Keys(levels))) {
+		keys = append(keys, keyOf(priority))
+	}
+	return keys
+}
+
 // Due returns the keys that the barrier of a pod is to have, the highest first, and whether all containers have
 // started. A container that has ended without an error has started too.
 func Due(pod *corev1.Pod) (keys []string, done bool) {
@@ -129,7 +172,7 @@ func Due(pod *corev1.Pod) (keys []string, done bool) {
 	}
 	slices.SortFunc(levels, func(a, b int) int { return cmp.Compare(b, a) })
 	for _, priority := range levels {
-		keys = append(keys, keyPrefix+strconv.Itoa(priority))
+		keys = append(keys, keyOf(priority))
 		if !started[priority] {
 			return keys, false
 		}

@@ -82,3 +82,28 @@ func TestDue(t *testing.T) {
 	start(3, corev1.ContainerState{}, true)
 	expect("[p_5 p_0 p_-1] true")
 }
+
+func TestLacks(t *testing.T) {
+	pod := ordered(podOf("", "", ""))
+	Inject(pod)
+	if got := fmt.Sprint(Keys(pod)); got != "[p_0 p_-1 p_-2]" {
+		t.Errorf("keys %s", got)
+	}
+	for name, test := range map[string]struct {
+		container, reason, message string
+		want                       bool
+	}{
+		"no ConfigMap": {"c0", "CreateContainerConfigError", `configmap "web-barrier" not found`, true},
+		"no key":       {"c1", "CreateContainerConfigError", "couldn't find key p_-1 in ConfigMap default/web-barrier", true},
+		"another one":  {"c0", "CreateContainerConfigError", `configmap "my-web-barrier" not found`, false},
+		"an image":     {"c0", "ImagePullBackOff", "web-barrier", false},
+		"not due":      {"c2", "CreateContainerConfigError", `configmap "web-barrier" not found`, false},
+		"a sidecar":    {"other", "CreateContainerConfigError", `configmap "web-barrier" not found`, false},
+	} {
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: test.container, State: corev1.ContainerState{
+			Waiting: &corev1.ContainerStateWaiting{Reason: test.reason, Message: test.message}}}}
+		if Lacks(pod, []string{"p_0", "p_-1"}) != test.want {
+			t.Errorf("%s: %t", name, !test.want)
+		}
+	}
+}

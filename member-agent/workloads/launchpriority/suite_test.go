@@ -110,6 +110,19 @@ func TestOrder(t *testing.T) {
 		return ""
 	}, nil)
 
+	// The ConfigMap is deleted later, and a container restarts.
+	barrier := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: launch.Barrier(pod.Name)}}
+	if err := c.Delete(t.Context(), barrier); err != nil {
+		t.Fatal(err)
+	}
+	pod.Status.ContainerStatuses[0].Ready = false
+	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+		Reason: "CreateContainerConfigError", Message: fmt.Sprintf("configmap %q not found", barrier.Name)}}
+	if err := c.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	expect("map[p_-1:true p_0:true]")
+
 	plain := newPod("no")
 	if err := c.Create(t.Context(), plain); err != nil || launch.Waits(plain) {
 		t.Errorf("another pod waits: %v", err)

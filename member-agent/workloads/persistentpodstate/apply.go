@@ -19,8 +19,8 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 	return true, nil
 }
 
-// release deletes the pod if its node selector has a required label, and no node has all of its labels. The cache does
-// not have node selectors.
+// release deletes the pod if it got required labels as a node selector, and no node has all of them. What its template
+// selects is not deleted: the next pod would have it again. The cache does not have node selectors.
 func (r *Reconciler) release(ctx context.Context, s *scope, cached *corev1.Pod) error {
 	key := client.ObjectKeyFromObject(cached)
 	pod := &corev1.Pod{}
@@ -31,7 +31,7 @@ func (r *Reconciler) release(ctx context.Context, s *scope, cached *corev1.Pod) 
 		return fmt.Errorf("read pod %s: %w", key.Name, err)
 	}
 	needs := map[string]string{}
-	for _, label := range requiredOf(&s.state.Spec) {
+	for _, label := range given(pod, requiredOf(&s.state.Spec)) {
 		if value, ok := pod.Spec.NodeSelector[label]; ok {
 			needs[label] = value
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -14,6 +15,10 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/topology/ordinals"
 )
+
+// ReleaseAfter is for how long no node has had the labels that a pod needs when the pod is released from them. A node
+// that is replaced is back sooner. It is as long as Kubernetes waits before it evicts the pods of an unreachable node.
+const ReleaseAfter = 5 * time.Minute
 
 // mostAnnotations bounds the annotations of all records together, in bytes: an object has at most 1.5 MB.
 const mostAnnotations = 512 << 10
@@ -29,6 +34,9 @@ type Facts struct {
 	Pods []*corev1.Pod
 	// Nodes are the labels of all nodes, by name.
 	Nodes map[string]map[string]string
+	Now   time.Time
+	// Absent is since when no node has had the labels that a pod needs, by the name of the pod.
+	Absent map[string]time.Time
 }
 
 // Missing is a pod that needs labels which no node has.
@@ -42,6 +50,9 @@ type Plan struct {
 	States map[string]v1beta1.PodState
 	// Missing are the pods that wait for a node, by name.
 	Missing []Missing
+	// Absent are the Facts.Absent of the next plan, and Wait is how long it is until a pod is released; 0 for none.
+	Absent map[string]time.Time
+	Wait   time.Duration
 	// Release are pods without a node whose labels were released before. They may have been created with them.
 	Release []*corev1.Pod
 	// TooLarge are the names of pods whose annotations are not recorded, because there are too many.
@@ -50,7 +61,7 @@ type Plan struct {
 
 // Compute returns the plan.
 func Compute(f Facts) Plan {
-	plan := Plan{States: map[string]v1beta1.PodState{}}
+	plan := Plan{States: map[string]v1beta1.PodState{}, Absent: map[string]time.Time{}}
 	if f.Gone {
 		return plan
 	}
@@ -156,17 +167,42 @@ func (f *Facts) look(plan *Plan, name string, pod *corev1.Pod) {
 	switch {
 	case !f.has(name):
 	case len(needs) > 0 && f.anyNode(needs):
-	case len(needs) > 0 && !release:
+	case len(needs) > 0 && (!release || f.early(plan, name)):
 		plan.Missing = append(plan.Missing, Missing{Pod: name, Node: state.NodeName, Labels: needs})
 	case len(needs) > 0:
 		for key := range needs {
 			delete(state.NodeTopologyLabels, key)
 		}
 		plan.States[name] = state
-	case release && pod != nil && podstate.Unschedulable(pod) && requiredOf(spec) != nil &&
+	case release && pod != nil && podstate.Unschedulable(pod) && len(given(pod, requiredOf(spec))) > 0 &&
 		pod.Annotations[v1beta1.AnnotationInjectedPersistentPodState] == f.State.Name:
 		plan.Release = append(plan.Release, pod)
 	}
+}
+
+// early reports whether a pod whose labels no node has is not released from them yet, and keeps since when that is so.
+func (f *Facts) early(plan *Plan, name string) bool {
+	since, known := f.Absent[name]
+	if !known {
+		since = f.Now
+	}
+	wait := ReleaseAfter - f.Now.Sub(since)
+	if wait <= 0 {
+		return false
+	}
+	plan.Absent[name], plan.Wait = since, podstate.Sooner(plan.Wait, wait)
+	return true
+}
+
+// given returns which of these labels the pod may have got as a node selector from its PersistentPodState: all of them
+// if it does not say which.
+func given(pod *corev1.Pod, keys []string) []string {
+	text, says := pod.Annotations[v1beta1.AnnotationPersistentNodeLabels]
+	if !says {
+		return keys
+	}
+	got := strings.Split(text, ",")
+	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return !slices.Contains(got, key) })
 }
 
 // anyNode reports whether a node has all these labels.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -40,6 +41,18 @@ func injected(pod *corev1.Pod) {
 	pod.Annotations[v1beta1.AnnotationInjectedPersistentPodState] = "db"
 }
 
+// got says which labels the pod got.
+func got(keys string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Annotations[v1beta1.AnnotationPersistentNodeLabels] = keys }
+}
+
+func noon() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
+
+// absent are facts by which no node has had the labels of db-0 for so long.
+func absent(since time.Duration) map[string]time.Time {
+	return map[string]time.Time{"db-0": noon().Add(-since)}
+}
+
 // written returns the plan as text: records as pod@node{labels}[annotations], then what is missing and released.
 func written(p Plan) string {
 	var out []string
@@ -57,6 +70,9 @@ func written(p Plan) string {
 	}
 	for _, missing := range p.Missing {
 		out = append(out, "missing "+missing.Pod)
+	}
+	for _, since := range p.Absent {
+		out = append(out, fmt.Sprintf("absent %s wait %s", noon().Sub(since), p.Wait))
 	}
 	for _, pod := range p.Release {
 		out = append(out, "release "+pod.Name)
@@ -104,8 +120,20 @@ func TestCompute(t *testing.T) {
 		"the workload is gone": {states: known("db-0"), facts: Facts{Gone: true}},
 		"no such node: waits": {states: lost, facts: Facts{Pods: []*corev1.Pod{on("db-0", "")}},
 			want: "db-0@n9{host=n9,zone=z}[ip=1] missing db-0"},
-		"no such node: released": {states: lost, facts: Facts{Pods: []*corev1.Pod{on("db-0", "", injected)}}, change: release,
-			want: "db-0@n9{host=n9}[ip=1]"},
+		"no such node: released, but not at once": {states: lost, change: release,
+			facts: Facts{Pods: []*corev1.Pod{on("db-0", "", injected)}},
+			want:  "db-0@n9{host=n9,zone=z}[ip=1] missing db-0 absent 0s wait 5m0s"},
+		"no such node: not yet": {states: lost, change: release, facts: Facts{Absent: absent(4 * time.Minute)},
+			want: "db-0@n9{host=n9,zone=z}[ip=1] missing db-0 absent 4m0s wait 1m0s"},
+		"the node is back": {states: known("db-0"), change: release, facts: Facts{Absent: absent(4 * time.Minute)}, want: r0},
+		"no such node: released": {states: lost, change: release,
+			facts: Facts{Pods: []*corev1.Pod{on("db-0", "", injected)}, Absent: absent(ReleaseAfter)},
+			want:  "db-0@n9{host=n9}[ip=1]"},
+		"released before, the pod got the label": {states: map[string]v1beta1.PodState{"db-0": {NodeName: "n9"}},
+			facts:  Facts{Pods: []*corev1.Pod{on("db-0", "", injected, got("absent,zone"))}},
+			change: release, want: "db-0@n9{}[] release db-0"},
+		"the label is of the template": {states: map[string]v1beta1.PodState{"db-0": {NodeName: "n9"}},
+			facts: Facts{Pods: []*corev1.Pod{on("db-0", "", injected, got(""))}}, change: release, want: "db-0@n9{}[]"},
 		"released before, the pod may have the labels": {states: map[string]v1beta1.PodState{"db-0": {NodeName: "n9"}},
 			facts: Facts{Pods: []*corev1.Pod{on("db-0", "", injected)}}, change: release, want: "db-0@n9{}[] release db-0"},
 		"released before, another pod": {states: map[string]v1beta1.PodState{"db-0": {NodeName: "n9"}},
@@ -129,7 +157,7 @@ func TestCompute(t *testing.T) {
 			}
 			before := state.DeepCopy()
 			f := test.facts
-			f.State, f.Nodes = state, nodes
+			f.State, f.Nodes, f.Now = state, nodes, noon()
 			f.Ordinals, _ = ordinals.NewSet(0, 2, nil)
 			if got := written(Compute(f)); got != test.want {
 				t.Errorf("%s, want %s", got, test.want)

@@ -20,8 +20,11 @@ type Reconciler struct {
 	Namespace string
 }
 
-// memory is what a PersistentPodState remembers between passes: nothing.
-type memory struct{}
+// memory is what a PersistentPodState remembers between passes. An agent that starts has waited for no node yet.
+type memory struct {
+	// absent is since when no node has had the labels that a pod needs, by the name of the pod.
+	absent map[string]time.Time
+}
 
 type pass = workload.Pass[*v1beta1.PersistentPodState, memory]
 
@@ -64,7 +67,8 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 		s.Sooner(askEvery)
 		return true, nil
 	}
-	s.facts = Facts{State: s.state, Gone: t == nil, Nodes: map[string]map[string]string{}}
+	s.facts = Facts{State: s.state, Gone: t == nil, Nodes: map[string]map[string]string{}, Now: r.Clock.Now(),
+		Absent: s.Memory.absent}
 	if !watched(kindOf(ref)) {
 		s.Sooner(askEvery)
 	}
@@ -87,6 +91,8 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 func (r *Reconciler) decide(_ context.Context, s *scope) (bool, error) {
 	if s.Leaving == nil && s.Stalled == nil {
 		s.plan = Compute(s.facts)
+		s.Memory.absent = s.plan.Absent
+		s.Sooner(s.plan.Wait)
 	}
 	return true, nil
 }

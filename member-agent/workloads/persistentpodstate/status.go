@@ -98,8 +98,11 @@ func (s *scope) waiting() *conditions.Cause {
 		for _, missing := range s.plan.Missing {
 			texts = append(texts, missing.String())
 		}
-		return &conditions.Cause{Reason: reasonNodesMissing, Message: fmt.Sprintf(
-			"%s; label a node so, or set spec.flotilla.missingNodes to Release", listed(texts))}
+		do := "label a node so, or set spec.flotilla.missingNodes to Release"
+		if s.plan.Wait > 0 {
+			do = fmt.Sprintf("after %s without such a node the pod is released from them", ReleaseAfter)
+		}
+		return &conditions.Cause{Reason: reasonNodesMissing, Message: fmt.Sprintf("%s; %s", listed(texts), do)}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,10 +48,17 @@ func (h *hooks) ClientConfig(path string) (admissionregistrationv1.WebhookClient
 	}, nil
 }
 
+// shifted is a clock that can be set ahead.
+type shifted struct{ ahead atomic.Int64 }
+
+func (c *shifted) Now() time.Time                  { return time.Now().Add(time.Duration(c.ahead.Load())) }
+func (c *shifted) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
 // world is one cluster in which the controllers and the mutator run.
 type world struct {
 	*testing.T
 	client.Client
+	clock *shifted
 }
 
 func newWorld(t *testing.T) *world {
@@ -61,8 +69,9 @@ func newWorld(t *testing.T) *world {
 	mux := http.NewServeMux()
 	server := &hooks{httptest.NewTLSServer(mux), mux}
 	t.Cleanup(server.Close)
+	clock := &shifted{}
 	mgr, _ := apiserver.Run(t, c.RESTConfig(), func(ctx context.Context, mgr ctrl.Manager) error {
-		if err := persistentpodstate.Add(ctx, &workload.Env{Manager: mgr}); err != nil {
+		if err := persistentpodstate.Add(ctx, &workload.Env{Manager: mgr, Clock: clock}); err != nil {
 			return err
 		}
 		nowhere := func(context.Context, string) (bool, error) { return false, nil }
@@ -76,7 +85,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &world{t, live}
+	return &world{t, live, clock}
 }
 
 func (w *world) must(err error) {
@@ -178,6 +187,11 @@ func TestNativeStatefulSet(t *testing.T) {
 	w.expectState("db-0", "zone:"+zone, "NodesMissing: pod db-0 waits for node "+node.Name)
 	state := &v1beta1.PersistentPodState{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"}}
 	w.patch(state, `{"spec":{"flotilla":{"missingNodes":"Release"}}}`)
+	w.expectState("db-0", "zone:"+zone, "after 5m0s without such a node the pod is released")
+	w.clock.ahead.Store(int64(persistentpodstate.ReleaseAfter))
+	waits, err := w.pod(t.Context(), "db-0")
+	w.must(err)
+	w.patch(waits, `{"metadata":{"annotations":{"example.org/look":"again"}}}`)
 	w.eventually("it is released", func(ctx context.Context) string {
 		pod, err := w.pod(ctx, "db-0")
 		if err != nil || !bound(pod) {

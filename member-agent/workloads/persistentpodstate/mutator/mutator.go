@@ -126,6 +126,9 @@ func (m *mutator) restore(ctx context.Context, request *admission.Request) error
 	if err != nil {
 		return err
 	}
+	if !m.caches.Synced() {
+		request.Waited()
+	}
 	if err := m.caches.Wait(ctx); err != nil {
 		return err
 	}
@@ -156,8 +159,10 @@ func (m *mutator) restore(ctx context.Context, request *admission.Request) error
 	})
 }
 
-// give gives the pod what is recorded of it, and reports whether that changed the pod.
+// give gives the pod what is recorded of it, and reports whether that changed the pod. A pod that is changed says which
+// labels it got, so that those of its template are known.
 func give(pod *corev1.Pod, spec *v1beta1.PersistentPodStateSpec, record v1beta1.PodState) (changed bool) {
+	var keys []string
 	for key, value := range persistentpodstate.Needs(spec, record) {
 		if _, has := pod.Spec.NodeSelector[key]; has {
 			continue
@@ -166,6 +171,7 @@ func give(pod *corev1.Pod, spec *v1beta1.PersistentPodStateSpec, record v1beta1.
 			pod.Spec.NodeSelector = map[string]string{}
 		}
 		pod.Spec.NodeSelector[key], changed = value, true
+		keys = append(keys, key)
 	}
 	for _, annotation := range spec.PersistentPodAnnotations {
 		value, recorded := record.Annotations[annotation.Key]
@@ -174,7 +180,12 @@ func give(pod *corev1.Pod, spec *v1beta1.PersistentPodStateSpec, record v1beta1.
 			changed = true
 		}
 	}
-	return prefer(pod, spec.PreferredPersistentTopology, record) || changed
+	changed = prefer(pod, spec.PreferredPersistentTopology, record) || changed
+	if changed && spec.RequiredPersistentTopology != nil {
+		slices.Sort(keys)
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1beta1.AnnotationPersistentNodeLabels, strings.Join(keys, ","))
+	}
+	return changed
 }
 
 // prefer gives the pod the terms that it prefers, and reports whether there are any.

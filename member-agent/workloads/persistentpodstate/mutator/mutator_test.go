@@ -66,11 +66,13 @@ func TestRestore(t *testing.T) {
 	}{
 		"a native StatefulSet": {
 			stateOf("apps/v1"), podOf("apps/v1", "db-0"), false,
-			"map[zone:a] 7 host=n1 map[ip:10.0.0.1 kruise.io/injected-persistent-pod-state:db mac:own]",
+			"map[zone:a] 7 host=n1 map[apps.flotilla.dev/persistent-node-labels:zone " +
+				"ip:10.0.0.1 kruise.io/injected-persistent-pod-state:db mac:own]",
 		},
 		"of the other version": {
 			stateOf("apps.kruise.io/v1alpha1"), podOf("apps.kruise.io/v1beta1", "db-0"), false,
-			"map[zone:a] 7 host=n1 map[ip:10.0.0.1 kruise.io/injected-persistent-pod-state:db mac:own]",
+			"map[zone:a] 7 host=n1 map[apps.flotilla.dev/persistent-node-labels:zone " +
+				"ip:10.0.0.1 kruise.io/injected-persistent-pod-state:db mac:own]",
 		},
 		"of the other group":   {stateOf("apps/v1"), podOf("apps.kruise.io/v1beta1", "db-0"), false, "map[] map[mac:own]"},
 		"a pod without record": {stateOf("apps/v1"), podOf("apps/v1", "db-1"), false, "map[] map[mac:own]"},

@@ -42,6 +42,9 @@ func (m *mutator) mutate(ctx context.Context, request *admission.Request) error 
 	if m.caches.unknown.Load() {
 		return nil
 	}
+	if !m.caches.synced() {
+		request.Waited()
+	}
 	if !m.wait(ctx) {
 		panic(http.ErrAbortHandler) // a failed call: the failure policies of the SidecarSets apply
 	}

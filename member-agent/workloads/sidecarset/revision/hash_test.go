@@ -67,10 +67,23 @@ func TestHashesCountContainersAlone(t *testing.T) {
 	}
 }
 
+// TestUndecodable: what cannot be decoded is named with its path and its value.
 func TestUndecodable(t *testing.T) {
-	_, err := revision.HashesOf(spec(t, `{"containers":[{"name":"side","args":5}]}`))
-	if err == nil || !strings.Contains(err.Error(), "spec.containers[0].args") {
-		t.Errorf("%v, want one that names the field", err)
+	for text, want := range map[string]string{
+		`{"containers":[{"name":"side","args":5}]}`: "spec.containers[0].args: Invalid value: 5: must be of type array; " +
+			"correct the value",
+		`{"containers":[{"name":"side","resources":{"limits":{"cpu":"much"}}}]}`: "spec.containers[0].resources.limits[cpu]",
+		`{"initContainers":[{"name":"a"},{"name":"b","env":[{"name":"A","value":true}]}]}`: "spec.initContainers[1].env[0]." +
+			"value: Invalid value: true: must be of type string",
+		`{"volumes":[{"name":"v","emptyDir":"x"}]}`: `spec.volumes[0].emptyDir: Invalid value: "x": must be of type object`,
+	} {
+		_, err := revision.HashesOf(spec(t, text))
+		if volumes := revision.Err(spec(t, text)); err == nil {
+			err = volumes // hashes count containers alone
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
 	}
 }
 

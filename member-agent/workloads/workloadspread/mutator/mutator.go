@@ -140,7 +140,7 @@ func (m *mutator) place(ctx context.Context, request *admission.Request, r *podR
 	}
 	id := podID(r.pod.Namespace, r.pod.Name, uid)
 	dry := request.DryRun != nil && *request.DryRun
-	subset, result, err := m.subset(ctx, r, id, dry)
+	subset, result, err := m.subset(ctx, request, r, id, dry)
 	if result != outcomeSpread && result != outcomeNoRoom {
 		return result, err
 	}
@@ -156,12 +156,14 @@ func (m *mutator) place(ctx context.Context, request *admission.Request, r *podR
 // deleted. Where that shows, it waits for the cache until ctx ends; a cache that has not caught up by then decides as
 // it is.
 func (m *mutator) subset(
-	ctx context.Context, r *podRequest, id string, dry bool,
+	ctx context.Context, request *admission.Request, r *podRequest, id string, dry bool,
 ) (subset string, result outcome, err error) {
 	const interval = 5 * time.Millisecond
 	decide := func(last bool) (done bool) {
 		var behind bool
-		subset, result, behind, err = m.decide(ctx, r, id, dry, last)
+		if subset, result, behind, err = m.decide(ctx, r, id, dry, last); behind {
+			request.Waited()
+		}
 		return !behind
 	}
 	waited := wait.PollUntilContextCancel(ctx, interval, true, func(context.Context) (bool, error) {
