@@ -1,6 +1,8 @@
 package v1beta1
 
 import (
+	"strconv"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -117,6 +119,16 @@ func (s *PodUnavailableBudgetSpec) FailurePolicy() PubFailurePolicy {
 		return PubFail
 	}
 	return PubIgnore
+}
+
+// FixedTotal returns how many pods there are to be by protectTotalReplicas, or by its annotation where the field is not
+// set; false if neither says so.
+func (p *PodUnavailableBudget) FixedTotal() (int32, bool) {
+	if n := p.Spec.ProtectTotalReplicas; n != nil {
+		return *n, true
+	}
+	n, err := strconv.ParseInt(p.Annotations[AnnotationProtectTotalReplicas], 10, 32)
+	return int32(n), err == nil && n >= 1
 }
 
 // TargetReference names a workload in the namespace of the budget.

@@ -178,7 +178,7 @@ func (e *ScaleError) Unwrap() error { return e.Err }
 func (k *Keeper) Total(
 	ctx context.Context, pub *v1beta1.PodUnavailableBudget, members []*corev1.Pod,
 ) (int32, error) {
-	if fixed, ok := disruption.FixedTotal(pub); ok {
+	if fixed, ok := pub.FixedTotal(); ok {
 		return fixed, nil
 	}
 	if target := pub.Spec.TargetReference; target != nil {
