@@ -38,7 +38,8 @@ func web(labels map[string]string) metav1.ObjectMeta {
 
 func ownedPod(name, apiVersion, kind, owner string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name,
-		Labels: map[string]string{"app": "web"}}}
+		Labels: map[string]string{"app": "web"}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web:1"}}}}
 	if owner != "" {
 		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: owner,
 			Controller: new(true)}}
