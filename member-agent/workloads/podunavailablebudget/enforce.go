@@ -15,18 +15,18 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/podunavailablebudget/budgets"
 )
 
-// enforce finds out whether the API server refuses operations while no agent answers.
+// enforce finds out whether the API server asks about requests in the namespace, and whether it refuses them while no
+// agent answers.
 func (r *Reconciler) enforce(ctx context.Context, s *scope) (bool, error) {
-	if s.pub.Spec.FailurePolicy() != v1beta1.PubFail {
-		return true, nil
-	}
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	err := r.Client.Get(ctx, client.ObjectKey{Name: admission.ConfigurationName}, configuration)
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("read ValidatingWebhookConfiguration %s: %w", admission.ConfigurationName, err)
 	}
-	s.enforced = err == nil && slices.ContainsFunc(configuration.Webhooks,
-		func(w admissionregistrationv1.ValidatingWebhook) bool { return failsFor(w, s.pub) })
+	for _, webhook := range configuration.Webhooks {
+		s.asked = s.asked || isCalled(webhook, s.Key.Namespace)
+		s.enforced = s.enforced || failsFor(webhook, s.pub)
+	}
 	return true, nil
 }
 

@@ -36,7 +36,8 @@ type scope struct {
 	members  []*corev1.Pod
 	total    int32
 	observed disruption.Observed
-	enforced bool
+	// asked: the API server asks about requests in the namespace; enforced: it refuses them while no agent answers.
+	asked, enforced bool
 }
 
 func (r *Reconciler) phases(p *pass) []workload.Phase {

@@ -5,6 +5,7 @@
 //	keeper.go   decisions, each of which is one write of a status
 //	review.go   the guard: which operation a request is, and the answer
 //	scope.go    which requests the API server sends
+//	metrics.go  how many requests were refused
 //
 // Reads come from caches. Two things are requests: the write of a decision, and the read of a budget after a conflict.
 package budgets

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/disruption"
@@ -68,7 +69,8 @@ type Keeper struct {
 	events  events.EventRecorder
 	options Options
 	// scales reports whether a kind has a scale subresource.
-	scales func(schema.GroupVersionKind) (bool, error)
+	scales  func(schema.GroupVersionKind) (bool, error)
+	refused *refusals
 
 	mu      sync.Mutex
 	budgets map[types.NamespacedName]*budget
@@ -91,9 +93,14 @@ func New(mgr ctrl.Manager, options Options) (*Keeper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a discovery client: %w", err)
 	}
+	refused, err := newRefusals(metrics.Registry)
+	if err != nil {
+		return nil, err
+	}
 	k := &Keeper{
-		scales: scalesOf(kinds),
-		client: mgr.GetClient(), live: mgr.GetAPIReader(), options: options,
+		refused: refused,
+		scales:  scalesOf(kinds),
+		client:  mgr.GetClient(), live: mgr.GetAPIReader(), options: options,
 		events:  mgr.GetEventRecorder("flotilla-podunavailablebudget"),
 		budgets: map[types.NamespacedName]*budget{},
 	}

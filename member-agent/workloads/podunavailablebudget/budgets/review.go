@@ -74,6 +74,7 @@ func (k *Keeper) review(ctx context.Context, request *admissionv1.AdmissionReque
 		return nil, err
 	}
 	if !dryRun {
+		k.refused.count(request.Namespace, operation)
 		k.events.Eventf(pod, nil, corev1.EventTypeWarning, "PubPreventPodDeletion", string(operation), "%s",
 			refused[pod.Name].Error())
 	}
