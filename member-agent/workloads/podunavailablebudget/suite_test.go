@@ -493,13 +493,16 @@ func relation(w *world) {
 func tooLong(w *world) {
 	fails := &v1beta1.PodUnavailableBudgetSettings{FailurePolicy: v1beta1.PubFail}
 	long := &v1beta1.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "long"}}
-	var values []string
-	for i := range 2000 {
-		values = append(values, fmt.Sprintf("a-value-that-is-long-%05d", i))
+	var requirements []metav1.LabelSelectorRequirement
+	for _, key := range []string{"app", "tier", "zone"} {
+		one := metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpIn}
+		for i := range 250 {
+			one.Values = append(one.Values, fmt.Sprintf("a-value-that-is-as-long-as-values-of-labels-are-allowed-%05d", i))
+		}
+		requirements = append(requirements, one)
 	}
 	long.Spec = v1beta1.PodUnavailableBudgetSpec{Flotilla: fails, MaxUnavailable: new(intstr.FromInt(1)),
-		Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-			{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: values}}}}
+		Selector: &metav1.LabelSelector{MatchExpressions: requirements}}
 	short := &v1beta1.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "short"}}
 	short.Spec = v1beta1.PodUnavailableBudgetSpec{Flotilla: fails, MaxUnavailable: new(intstr.FromInt(1)),
 		TargetReference: &v1beta1.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}}
