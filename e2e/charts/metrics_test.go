@@ -45,7 +45,9 @@ func described(c prometheus.Collector) map[string]bool {
 // ownMetrics are the names of our programs' own metrics.
 func ownMetrics(t *testing.T) map[string]bool {
 	t.Helper()
-	names := map[string]bool{"flotilla_pod_admissions_total": true} // member-agent/workloads/workloadspread/mutator has a test for it
+	names := map[string]bool{ // tests of these are in member-agent/workloads/{workloadspread/mutator,podunavailablebudget/budgets}
+		"flotilla_pod_admissions_total": true, "flotilla_pod_budget_refusals_total": true,
+	}
 	for _, c := range []prometheus.Collector{
 		hubmeter.New(nil, nil, nil, clock.RealClock{}).Collector(t.Context()),
 		agentmeter.New(nil, agentmeter.Sources{}).Collector(t.Context()),

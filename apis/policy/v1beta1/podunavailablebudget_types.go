@@ -94,7 +94,7 @@ type PodUnavailableBudgetSpec struct {
 // PodUnavailableBudgetSettings are settings that only Flotilla has.
 type PodUnavailableBudgetSettings struct {
 	// failurePolicy is what happens to operations while no agent answers: Ignore allows them, Fail refuses them, as well
-	// as evictions of other pods in the namespace. Condition Enforced says from when on Fail holds. Default Ignore.
+	// as evictions of pods with names like theirs. Condition Enforced says from when on Fail holds. Default Ignore.
 	// +optional
 	FailurePolicy PubFailurePolicy `json:"failurePolicy,omitempty"`
 }

@@ -237,6 +237,11 @@ func (w *world) budget(name string, maxUnavailable int, total *int32) {
 	w.guarded()
 }
 
+// named returns the budget of a name, without its content.
+func (w *world) named(name string) *v1beta1.PodUnavailableBudget {
+	return &v1beta1.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}
+}
+
 // guarded waits until the API server asks about deletions in the namespace.
 func (w *world) guarded() {
 	w.Helper()
@@ -266,6 +271,10 @@ func parallelEvictions(w *world) {
 	const pods, most, requests = 40, 5, 200
 	w.pods(pods)
 	w.budget("web", most, new(int32(pods)))
+	// A call that takes too long on a busy machine must not count as allowed.
+	w.must(w.Patch(w.Context(), w.named("web"), client.RawPatch("application/merge-patch+json",
+		[]byte(`{"spec":{"flotilla":{"failurePolicy":"Fail"}}}`))))
+	w.enforced(w.named("web"), metav1.ConditionTrue)
 	var group sync.WaitGroup
 	var gone, refused atomic.Int64
 	for i := range requests {
@@ -273,7 +282,7 @@ func parallelEvictions(w *world) {
 			switch err := w.evict(fmt.Sprint("web-", i%pods)); {
 			case err == nil:
 				gone.Add(1)
-			case apierrors.IsTooManyRequests(err):
+			case apierrors.IsTooManyRequests(err), apierrors.IsInternalError(err):
 				refused.Add(1)
 			case !apierrors.IsNotFound(err):
 				w.Error(err)
@@ -281,14 +290,26 @@ func parallelEvictions(w *world) {
 		})
 	}
 	group.Wait()
-	w.eventually("as many pods are gone as were allowed", func() string { return differs(len(w.list()), pods-most) })
+	w.eventually("as many pods are gone as were allowed", func() string {
+		left := w.list()
+		if len(left) > pods-most { // one more, if calls had failed
+			_ = w.evict(left[0].Name)
+		}
+		return differs(len(left), pods-most)
+	})
 	w.Logf("%d evictions were allowed, %d refused", gone.Load(), refused.Load())
 	for _, pod := range w.list() {
-		if err := w.evict(pod.Name); !apierrors.IsTooManyRequests(err) ||
-			!apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) ||
-			!strings.Contains(err.Error(), "PodUnavailableBudget web refuses EVICT of pod "+pod.Name) {
-			w.Fatalf("one more: %v", err)
-		}
+		w.eventually("one more is refused", func() string {
+			if err := w.evict(pod.Name); !apierrors.IsTooManyRequests(err) ||
+				!apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) ||
+				!strings.Contains(err.Error(), "PodUnavailableBudget web refuses EVICT of pod "+pod.Name) {
+				return fmt.Sprint(err)
+			}
+			return ""
+		})
+	}
+	if n := len(w.list()); n != pods-most {
+		w.Errorf("%d pods are left", n)
 	}
 }
 
@@ -376,7 +397,7 @@ func rollOut(w *world, policy apps.PodUpdatePolicyType) {
 		}
 		return fmt.Sprint("none of ", cs.Status.Conditions)
 	})
-	pub := &v1beta1.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "web"}}
+	pub := w.named("web")
 	w.must(w.Patch(w.Context(), pub, client.RawPatch("application/merge-patch+json",
 		[]byte(`{"spec":{"maxUnavailable":1}}`))))
 	w.eventually("all pods are updated", func() string {
@@ -426,7 +447,7 @@ func failing(w *world) {
 	w.down.Store(true)
 	w.must(w.Delete(w.Context(), &pods[0]))
 	w.down.Store(false)
-	pub := &v1beta1.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "web"}}
+	pub := w.named("web")
 	w.must(w.Patch(w.Context(), pub, client.RawPatch("application/merge-patch+json",
 		[]byte(`{"spec":{"flotilla":{"failurePolicy":"Fail"}}}`))))
 	w.enforced(pub, metav1.ConditionTrue)
