@@ -257,11 +257,15 @@ func setupAdmission(
 		if err != nil {
 			return err
 		}
+		related, err := keeper.Mutator(mgr)
+		if err != nil {
+			return err
+		}
 		states, err := podstates.New(mgr, g.federated)
 		if err != nil {
 			return err
 		}
-		mutators = append(mutators, spreads, injected, launchpriority.New(), states)
+		mutators = append(mutators, spreads, injected, launchpriority.New(), related, states)
 	}
 	return admission.Setup(mgr, admission.Options{
 		Server: options.Webhooks, Mutators: mutators, Guards: []admission.Guard{keeper.Guard()},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -26,6 +27,10 @@ type Event struct {
 	// Subresource is "status", "scale", … or empty.
 	Subresource     string
 	Namespace, Name string
+	// LabelSelector is that of a list or a watch.
+	LabelSelector string
+	// AnswerKind is the kind of the answer, such as PartialObjectMetadataList, where the policy writes answers.
+	AnswerKind string
 	// Code is the HTTP status of the answer, 0 for none.
 	Code int
 	// Received and Answered are by the API server's clock. Answered is zero where there was no answer.
@@ -199,6 +204,10 @@ type line struct {
 		Namespace   string `json:"namespace"`
 		Name        string `json:"name"`
 	} `json:"objectRef"`
+	RequestURI     string `json:"requestURI"`
+	ResponseObject struct {
+		Kind string `json:"kind"`
+	} `json:"responseObject"`
 	ResponseStatus struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
@@ -221,7 +230,12 @@ func (l *line) event() Event {
 		who = l.ImpersonatedUser.Username
 	}
 	program, _, _ := strings.Cut(l.UserAgent, "/")
+	selector := ""
+	if uri, err := url.Parse(l.RequestURI); err == nil {
+		selector = uri.Query().Get("labelSelector")
+	}
 	return Event{
+		LabelSelector: selector, AnswerKind: l.ResponseObject.Kind,
 		User: who, Program: program, Verb: l.Verb,
 		Group: l.ObjectRef.APIGroup, Resource: l.ObjectRef.Resource, Subresource: l.ObjectRef.Subresource,
 		Namespace: l.ObjectRef.Namespace, Name: l.ObjectRef.Name,

@@ -65,6 +65,17 @@ func TestRead(t *testing.T) {
 	}
 }
 
+func TestReadsOfMetadata(t *testing.T) {
+	const line = `{"kind":"Event","stage":"ResponseComplete","verb":"list","user":{"username":"agent"},` +
+		`"requestURI":"/api/v1/secrets?labelSelector=a%3Db%2Cc&limit=500","objectRef":{"resource":"secrets"},` +
+		`"responseObject":{"kind":"PartialObjectMetadataList","items":[]},"responseStatus":{"code":200}}` + "\n"
+	events, err := Read(strings.NewReader(line))
+	if err != nil || len(events) != 1 || events[0].LabelSelector != "a=b,c" ||
+		events[0].AnswerKind != "PartialObjectMetadataList" {
+		t.Errorf("%+v, %v", events, err)
+	}
+}
+
 //go:embed testdata/requests.log
 var requests string
 

@@ -86,6 +86,33 @@ func TestDenials(t *testing.T) {
 		expectDenied(t, admin, "flotilla-agent", programsOf(t, narrow)["flotilla-agent"], resources)
 		expectRefused(t, f.Hub().RESTConfig())
 	})
+	everyVerb := verbs(&resource{GroupResource: schema.GroupResource{Resource: "secrets"}})
+	t.Run("Secrets, to an agent that neither distributes nor carries them", func(t *testing.T) {
+		expectNoSecrets(t, admin, "flotilla-agent", everyVerb)
+	})
+	t.Run("writes of Secrets, to the hub, which reads them to copy them", func(t *testing.T) {
+		expectNoSecrets(t, admin, "flotilla-hub", slices.DeleteFunc(slices.Clone(everyVerb), func(verb string) bool {
+			return slices.Contains([]string{"get", "list", "watch"}, verb)
+		}))
+	})
+}
+
+// expectNoSecrets expects that the API server refuses these verbs on every Secret outside of the programs' namespace.
+func expectNoSecrets(t *testing.T, admin kubernetes.Interface, program string, verbs []string) {
+	t.Helper()
+	var questions []*authorizationv1.ResourceAttributes
+	for _, namespace := range []string{"", metav1.NamespaceDefault, metav1.NamespaceSystem} {
+		for _, name := range []string{"", "flotilla-hub-webhook", "other"} {
+			for _, verb := range verbs {
+				questions = append(questions, &authorizationv1.ResourceAttributes{Resource: "secrets", Namespace: namespace,
+					Name: name, Verb: verb})
+			}
+		}
+	}
+	// No rules: nothing is to be allowed.
+	for _, wrong := range wrongAnswers(t, admin, program, granted{}, questions) {
+		t.Error(wrong)
+	}
 }
 
 // expectRefused holds what the API server answers an agent that would make what its hub brings, where its chart was

@@ -5,7 +5,10 @@ package suites_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -14,6 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/audit"
+	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
 )
 
@@ -39,6 +45,32 @@ spec:
   targets:
     namespaceSelector: {matchLabels: {e2e: pull}}
 `
+
+// expectNoForeignSecrets expects of the agents of all members that since a time they have read the content of no Secret
+// but those in their own namespace and the copies: they may read the metadata of others.
+func expectNoForeignSecrets(since time.Time, copies ...string) {
+	GinkgoHelper()
+	reads := 0
+	for _, c := range h.Fleet.Clusters() {
+		events, err := audit.ReadFile(c.AuditLog(), audit.Between(since, time.Time{}), func(e *audit.Event) bool {
+			return e.User == fleet.AgentUser && e.Resource == "secrets" && !e.Mutating()
+		})
+		Expect(err).NotTo(HaveOccurred())
+		for i := range events {
+			e := &events[i]
+			metadata := strings.HasPrefix(e.AnswerKind, "PartialObjectMetadata")
+			// A watch has no answer in the log. That of copies is by their label.
+			ofCopies := e.Verb != "get" && e.LabelSelector == apps.LabelDistribution
+			ofCopy := e.Verb == "get" && slices.Contains(copies, e.Namespace+"/"+e.Name)
+			refused := e.Code >= http.StatusBadRequest
+			if reads++; metadata || ofCopies || ofCopy || refused || e.Namespace == topology.SystemNamespace {
+				continue
+			}
+			Fail(fmt.Sprintf("the agent of %s has read the content of Secrets: %+v", c.Name, e))
+		}
+	}
+	Expect(reads).To(BeNumerically(">", 0), "reads of Secrets in the audit logs")
+}
 
 // expectDistributed waits until the hub says that so many of the namespaces of all members have the copy.
 func expectDistributed(ctx context.Context, name string, desired, succeeded int32, says string) {
@@ -68,6 +100,7 @@ var _ = Describe("A ResourceDistribution on a hub", func() {
 				return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"e2e": "pull"}}}
 			}
 			names := []string{"pull-a", "pull-b", "pull-c"}
+			start := time.Now()
 			DeferCleanup(func(ctx SpecContext) {
 				h.Kubectl(ctx, "delete", "--ignore-not-found", "resourcedistributions.apps.kruise.io/pull")
 				h.Kubectl(ctx, "delete", "--ignore-not-found", "clusterfederationpolicies.topology.flotilla.dev/pull")
@@ -119,5 +152,6 @@ var _ = Describe("A ResourceDistribution on a hub", func() {
 			for _, member := range h.MemberNames() {
 				Eventually(value(member, "pull-a")).WithContext(ctx).WithTimeout(harness.Patience).Should(BeEmpty(), member)
 			}
+			expectNoForeignSecrets(start, "pull-a/pull", "pull-b/pull")
 		})
 })

@@ -50,7 +50,7 @@ const (
 func readPodUnavailableBudget(o Object) (Workload, *Rejection) {
 	pub := o.(*policy.PodUnavailableBudget)
 	w := NewWorkload(pub, policy.PodUnavailableBudgetKind, nil)
-	limit, rejection := budgetLimit(w.Key, &pub.Spec)
+	limit, rejection := budgetLimit(w.Key, pub)
 	if rejection != nil {
 		return w, rejection
 	}
@@ -64,10 +64,11 @@ func readPodUnavailableBudget(o Object) (Workload, *Rejection) {
 }
 
 // budgetLimit returns how many of n pods may be unavailable. Both percentages round up, as published.
-func budgetLimit(key wire.Key, spec *policy.PodUnavailableBudgetSpec) (func(n int32) int32, *Rejection) {
+func budgetLimit(key wire.Key, pub *policy.PodUnavailableBudget) (func(n int32) int32, *Rejection) {
+	spec := &pub.Spec
 	total := func(n int32) int32 {
-		if spec.ProtectTotalReplicas != nil {
-			return *spec.ProtectTotalReplicas
+		if fixed, ok := pub.FixedTotal(); ok {
+			return fixed
 		}
 		return n
 	}
@@ -89,14 +90,20 @@ func budgetLimit(key wire.Key, spec *policy.PodUnavailableBudgetSpec) (func(n in
 }
 
 // renderPodUnavailableBudget returns the member's budget. Its own numbers are for members that get no amounts: those
-// protect every pod.
+// protect every pod. The total of all clusters is none of a member's: an override may give a member one, by its
+// annotation.
 func renderPodUnavailableBudget(o Object, order *Order) (Manifest, error) {
-	spec := o.(*policy.PodUnavailableBudget).Spec.DeepCopy()
+	pub := o.(*policy.PodUnavailableBudget)
+	spec := pub.Spec.DeepCopy()
 	if order.Budget == nil {
 		spec.MaxUnavailable, spec.MinAvailable = new(intstr.FromInt32(0)), nil
 	}
 	spec.ProtectTotalReplicas = nil
-	return Manifest{Spec: spec}, nil
+	manifest := Manifest{Spec: spec}
+	if _, has := pub.Annotations[policy.AnnotationProtectTotalReplicas]; has {
+		manifest.Annotations = map[string]string{policy.AnnotationProtectTotalReplicas: ""} // the user's would be carried
+	}
+	return manifest, nil
 }
 
 func reflectPodUnavailableBudget(r *Reflected) (Usage, error) {
@@ -124,12 +131,12 @@ func podUnavailableBudgetStatus(o Object, s *Sum, now time.Time) bool {
 		out.TotalReplicas += within(status.TotalReplicas, wire.MaxPods)
 		out.CurrentAvailable += within(status.CurrentAvailable, wire.MaxPods)
 	}
-	if pub.Spec.ProtectTotalReplicas != nil {
-		out.TotalReplicas = *pub.Spec.ProtectTotalReplicas
+	if fixed, ok := pub.FixedTotal(); ok {
+		out.TotalReplicas = fixed
 	}
 	out.DesiredAvailable, out.UnavailableAllowed = out.TotalReplicas, 0
 	if limit, rejection := budgetLimit(wire.KeyFor(policy.PodUnavailableBudgetKind.GroupKind(), pub),
-		&pub.Spec); rejection == nil {
+		pub); rejection == nil {
 		most := limit(out.TotalReplicas)
 		out.DesiredAvailable = out.TotalReplicas - most
 		out.UnavailableAllowed = within(out.CurrentAvailable-out.DesiredAvailable, most)

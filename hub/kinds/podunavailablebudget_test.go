@@ -67,6 +67,16 @@ func TestMembersGetNoTotalOfAllClusters(t *testing.T) {
 	if err != nil || spec.ProtectTotalReplicas != nil || spec.MinAvailable != nil || spec.MaxUnavailable.IntValue() != 0 {
 		t.Errorf("%+v, %v", spec, err)
 	}
+	pub.Annotations = map[string]string{policy.AnnotationProtectTotalReplicas: "10"}
+	manifest, err = renderPodUnavailableBudget(pub, &Order{})
+	if total, has := manifest.Annotations[policy.AnnotationProtectTotalReplicas]; err != nil || !has || total != "" {
+		t.Errorf("%+v, %v", manifest.Annotations, err)
+	}
+	pub.Spec = budgetOfPods(func(s *policy.PodUnavailableBudgetSpec) { s.MaxUnavailable = new(intstr.Parse("50%")) }).Spec
+	w, rejection := readPodUnavailableBudget(pub)
+	if rejection != nil || w.Subsets[0].Amounts(4).Unavailable != 5 {
+		t.Errorf("half of the annotation's total: %+v, %+v", w.Subsets[0].Amounts(4), rejection)
+	}
 }
 
 // TestStatusOfPodUnavailableBudgets: the counters are sums, and a budget holds also while pods are unavailable.

@@ -22,6 +22,8 @@ const (
 	// The names of the match conditions: a scope selects the pod, and no earlier entry takes it.
 	conditionSelected = "selected-pods"
 	conditionExcluded = "not-taken-by-another-entry"
+	// conditionRequired has what the scopes of the entry have in common.
+	conditionRequired = "relevant-requests"
 
 	// DefaultTimeout is how long the creation of a pod may wait for the answer. The answer takes no request and less than
 	// a millisecond; nearly all of the time is for the network. A lost first packet is sent again after one second, so the
@@ -73,7 +75,7 @@ func webhooksOf(
 // name returns the name of the webhook. It depends on the selector alone, not on names of namespaces or on conditions:
 // webhooks of one name differ only in these, and in what others added (see keepAdditions).
 func (e *entry) name() string {
-	if e.policy == admissionregistrationv1.Ignore && len(e.selector) == 0 {
+	if e.policy == admissionregistrationv1.Ignore && len(e.selector) == 0 && e.requires == "" {
 		return webhookName
 	}
 	hash := fnv.New32a()
@@ -93,6 +95,11 @@ func (e *entry) namespaceSelector() *metav1.LabelSelector {
 
 func (e *entry) matchConditions() []admissionregistrationv1.MatchCondition {
 	conditions := []admissionregistrationv1.MatchCondition{{Name: conditionSelected, Expression: e.condition}}
+	if e.requires != "" {
+		conditions = append(conditions, admissionregistrationv1.MatchCondition{
+			Name: conditionRequired, Expression: e.requires,
+		})
+	}
 	if len(e.excluded) > 0 {
 		conditions = append(conditions, admissionregistrationv1.MatchCondition{
 			Name: conditionExcluded, Expression: "!(" + anyOf(e.excluded) + ")",

@@ -41,6 +41,7 @@ type entry struct {
 	selector   []metav1.LabelSelectorRequirement
 	namespaces []string // nil: all
 	condition  string
+	requires   string // beside condition; empty: nothing
 	// wide reports whether condition is true also in namespaces that are not among namespaces.
 	wide     bool
 	excluded []string
@@ -90,13 +91,18 @@ func planOf(scopes []Scope) plan {
 func length(condition string) int { return utf8.RuneCountInString(condition) + len("()"+or) }
 
 // enforce turns scopes under Fail that do not fit into scopes under Ignore, and returns their names and the room that
-// is left.
+// is left. The shortest ones fit first, so that a long one turns off no other.
 func enforce(selections []selection, room int) (names []string, left int) {
+	var all []*selection
 	for i := range selections {
-		s := &selections[i]
-		if s.FailurePolicy != admissionregistrationv1.Fail {
-			continue
+		if s := &selections[i]; s.FailurePolicy == admissionregistrationv1.Fail {
+			all = append(all, s)
 		}
+	}
+	slices.SortStableFunc(all, func(a, b *selection) int {
+		return cmp.Or(cmp.Compare(length(a.Condition), length(b.Condition)), cmp.Compare(a.Name, b.Name))
+	})
+	for _, s := range all {
 		if n := length(s.Condition); n <= room {
 			room -= n
 			continue
@@ -117,7 +123,9 @@ func widen(selections []selection, room int) (names []string) {
 			room -= length(s.Condition)
 		}
 	}
-	slices.SortStableFunc(ignored, func(a, b *selection) int { return cmp.Compare(len(b.Condition), len(a.Condition)) })
+	slices.SortStableFunc(ignored, func(a, b *selection) int {
+		return cmp.Or(cmp.Compare(len(b.Condition), len(a.Condition)), cmp.Compare(a.Name, b.Name))
+	})
 	for _, s := range ignored {
 		if room >= 0 {
 			return names
@@ -135,7 +143,8 @@ func widen(selections []selection, room int) (names []string) {
 	return names
 }
 
-// groupsOf returns one entry per failure policy and namespaceSelector, those under Fail first.
+// groupsOf returns one entry per failure policy, namespaceSelector and what scopes have in common, those under Fail
+// first.
 func groupsOf(selections []selection) []entry {
 	grouped := map[string][]selection{}
 	for _, s := range selections {
@@ -143,13 +152,14 @@ func groupsOf(selections []selection) []entry {
 		if s.FailurePolicy == admissionregistrationv1.Fail {
 			policy = 0
 		}
-		group := fmt.Sprint(policy, textOf(requirementsOf(s.NamespaceSelector)))
+		group := fmt.Sprint(policy, textOf(requirementsOf(s.NamespaceSelector)), s.Requires)
 		grouped[group] = append(grouped[group], s)
 	}
 	groups := make([]entry, 0, len(grouped))
 	for _, group := range slices.Sorted(maps.Keys(grouped)) {
 		of := grouped[group]
-		e := entry{group: group, policy: of[0].FailurePolicy, selector: requirementsOf(of[0].NamespaceSelector)}
+		e := entry{group: group, policy: of[0].FailurePolicy, selector: requirementsOf(of[0].NamespaceSelector),
+			requires: of[0].Requires}
 		var conditions []string
 		named := true
 		for _, s := range of {
@@ -193,7 +203,7 @@ func without(pieces []entry, earlier entry) []entry {
 			continue
 		}
 		both := piece.within(taken...)
-		both.excluded = append(slices.Clone(both.excluded), earlier.condition)
+		both.excluded = append(slices.Clone(both.excluded), earlier.conditionBeside(piece.requires))
 		rest = append(rest, both)
 		for i, requirement := range taken {
 			if complement := complementOf(requirement); !disjoint(piece.selector, complement) {
@@ -202,6 +212,14 @@ func without(pieces []entry, earlier entry) []entry {
 		}
 	}
 	return rest
+}
+
+// conditionBeside returns the condition of what the entry takes, where another condition is known to hold.
+func (e *entry) conditionBeside(known string) string {
+	if e.requires == "" || e.requires == known {
+		return e.condition
+	}
+	return "(" + e.requires + ") && (" + e.condition + ")"
 }
 
 // forgetNames drops the names of namespaces if there are too many of them. The conditions check them.

@@ -63,6 +63,9 @@ func told(p plan) []string {
 	var lines []string
 	for _, e := range p.entries {
 		line := fmt.Sprintf("%s [%s] %v: %.60s", e.policy, textOf(e.selector), e.namespaces, e.condition)
+		if e.requires != "" {
+			line += " beside " + e.requires
+		}
 		for _, excluded := range e.excluded {
 			line += fmt.Sprintf(", not %.60s", excluded)
 		}
@@ -148,6 +151,21 @@ func TestPlanOf(t *testing.T) {
 			{Name: "c", FailurePolicy: fail, Condition: "z"},
 		}, want: []string{"Fail [] []: (x) || (z)", "Ignore [] []: wide, not (x) || (z)"},
 			widened: []string{"b"}, notEnforced: []string{"b"}},
+		{name: "the longest under Fail does not fit", scopes: []Scope{
+			{Name: "a", FailurePolicy: fail, Condition: padded("x", maxFail/2), Wide: "wide"},
+			{Name: "b", FailurePolicy: fail, Condition: padded("y", maxFail/3)},
+			{Name: "c", FailurePolicy: fail, Condition: padded("z", maxFail/3)},
+		}, want: []string{
+			"Fail [] []: " + ("(" + padded("y", maxFail))[:60],
+			"Ignore [] []: " + padded("x", maxFail)[:60] + ", not " + ("(" + padded("y", maxFail))[:60],
+		}, notEnforced: []string{"a"}},
+		{name: "what scopes have in common is a condition of its own", scopes: []Scope{
+			{FailurePolicy: fail, Condition: "x", Requires: "r"}, {FailurePolicy: fail, Condition: "y", Requires: "r"},
+			{FailurePolicy: ignore, Condition: "z", Requires: "r"}, {FailurePolicy: ignore, Condition: "o"},
+		}, want: []string{
+			"Fail [] []: (x) || (y) beside r", "Ignore [] []: o, not (r) && ((x) || (y))",
+			"Ignore [] []: z beside r, not (x) || (y), not o",
+		}},
 		{name: "a wide entry takes pods in its namespaces alone", scopes: []Scope{
 			{Name: "a", FailurePolicy: ignore, Namespaces: []string{"n"}, Condition: padded("x", long), Wide: "wide"},
 			{Name: "b", FailurePolicy: ignore, NamespaceSelector: prod, Condition: "y"},

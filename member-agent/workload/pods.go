@@ -126,32 +126,20 @@ func (c *Controller[T, M]) permitted(ctx context.Context, p *Pass[T, M], w Work)
 	if c.Disruptions == nil {
 		return w, 0
 	}
-	var deleted, updated []*corev1.Pod
-	for i := range w.Delete {
-		deleted = append(deleted, w.Delete[i].Pod)
-	}
-	for i := range w.Update {
-		updated = append(updated, w.Update[i].Pod)
-	}
-	for i := range w.Prepare {
-		switch step := &w.Prepare[i].Step; {
-		case step.NotReady == nil || !*step.NotReady:
-		case step.State == v1beta1.LifecyclePreparingDelete:
-			deleted = append(deleted, w.Prepare[i].Pod)
-		default:
-			updated = append(updated, w.Prepare[i].Pod)
-		}
-	}
-	kept := c.ask(ctx, p, policy.PubDeleteOperation, deleted, c.kind.ScaleFailure)
-	held := c.ask(ctx, p, policy.PubUpdateOperation, updated, c.kind.UpdateFailure)
-	stays := func(pod *corev1.Pod) bool { return kept[pod.Name] || held[pod.Name] }
+	asked := operationsOf(w)
+	kept := c.ask(ctx, p, policy.PubDeleteOperation, asked[policy.PubDeleteOperation], c.kind.ScaleFailure)
+	held := c.ask(ctx, p, policy.PubUpdateOperation, asked[policy.PubUpdateOperation], c.kind.UpdateFailure)
+	resized := c.ask(ctx, p, policy.PubResizeOperation, asked[policy.PubResizeOperation], c.kind.UpdateFailure)
+	stays := func(pod *corev1.Pod) bool { return kept[pod.Name] || held[pod.Name] || resized[pod.Name] }
 	w.Delete = slices.DeleteFunc(slices.Clone(w.Delete), func(r Removal) bool {
 		if kept[r.Pod.Name] {
 			stay++
 		}
 		return kept[r.Pod.Name]
 	})
-	w.Update = slices.DeleteFunc(slices.Clone(w.Update), func(u Update) bool { return held[u.Pod.Name] })
+	w.Update = slices.DeleteFunc(slices.Clone(w.Update), func(u Update) bool {
+		return held[u.Pod.Name] || resized[u.Pod.Name]
+	})
 	w.Prepare = slices.DeleteFunc(slices.Clone(w.Prepare), func(preparation Preparation) bool {
 		if !stays(preparation.Pod) {
 			return false
@@ -162,6 +150,37 @@ func (c *Controller[T, M]) permitted(ctx context.Context, p *Pass[T, M], w Work)
 		return true
 	})
 	return w, stay
+}
+
+// operationsOf returns the pods that the work can make unavailable, by the operation that a budget is asked about: the
+// same one as for a request of a user.
+func operationsOf(w Work) map[policy.PubOperation][]*corev1.Pod {
+	out := map[policy.PubOperation][]*corev1.Pod{}
+	add := func(operation policy.PubOperation, pod *corev1.Pod) { out[operation] = append(out[operation], pod) }
+	marks := func(step *lifecycle.Step) bool { return step.NotReady != nil && *step.NotReady }
+	for i := range w.Delete {
+		add(policy.PubDeleteOperation, w.Delete[i].Pod)
+	}
+	for i := range w.Update {
+		u := &w.Update[i]
+		effect := u.Change.EffectOn(u.Pod)
+		switch {
+		case effect == inplace.EffectRestarts, marks(&u.Step):
+			add(policy.PubUpdateOperation, u.Pod)
+		case effect == inplace.EffectResizes:
+			add(policy.PubResizeOperation, u.Pod)
+		}
+	}
+	for i := range w.Prepare {
+		switch step := &w.Prepare[i].Step; {
+		case !marks(step):
+		case step.State == v1beta1.LifecyclePreparingDelete:
+			add(policy.PubDeleteOperation, w.Prepare[i].Pod)
+		default:
+			add(policy.PubUpdateOperation, w.Prepare[i].Pod)
+		}
+	}
+	return out
 }
 
 // ask asks about the pods, and returns the names of those that must stay.

@@ -1,6 +1,8 @@
 package v1beta1
 
 import (
+	"strconv"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -92,7 +94,7 @@ type PodUnavailableBudgetSpec struct {
 // PodUnavailableBudgetSettings are settings that only Flotilla has.
 type PodUnavailableBudgetSettings struct {
 	// failurePolicy is what happens to operations while no agent answers: Ignore allows them, Fail refuses them, as well
-	// as evictions of other pods in the namespace. Condition Enforced says from when on Fail holds. Default Ignore.
+	// as evictions of pods with names like theirs. Condition Enforced says from when on Fail holds. Default Ignore.
 	// +optional
 	FailurePolicy PubFailurePolicy `json:"failurePolicy,omitempty"`
 }
@@ -117,6 +119,16 @@ func (s *PodUnavailableBudgetSpec) FailurePolicy() PubFailurePolicy {
 		return PubFail
 	}
 	return PubIgnore
+}
+
+// FixedTotal returns how many pods there are to be by protectTotalReplicas, or by its annotation where the field is not
+// set; false if neither says so.
+func (p *PodUnavailableBudget) FixedTotal() (int32, bool) {
+	if n := p.Spec.ProtectTotalReplicas; n != nil {
+		return *n, true
+	}
+	n, err := strconv.ParseInt(p.Annotations[AnnotationProtectTotalReplicas], 10, 32)
+	return int32(n), err == nil && n >= 1
 }
 
 // TargetReference names a workload in the namespace of the budget.

@@ -16,6 +16,10 @@ const (
 	updatedFor   = 10 * time.Second
 )
 
+// requestTakes is how long a request may take from its decision until its pod is seen to be unavailable. A record that
+// ends sooner is renewed by the request that reuses it.
+const requestTakes = 5 * time.Second
+
 // mostRecords is how many records a budget has at most; an object may have 1.5 MB.
 const mostRecords = 2000
 
@@ -34,6 +38,8 @@ const (
 	WhyHubSilent Why = "HubSilent"
 	// WhyConflict: the budget changed with every attempt to record the pod.
 	WhyConflict Why = "Conflict"
+	// WhyNotRecorded: the API server did not take the record of the pod.
+	WhyNotRecorded Why = "NotRecorded"
 )
 
 // Refusal says why a pod must stay available.
@@ -61,6 +67,9 @@ func (r *Refusal) Error() string {
 			v1beta1.AnnotationDisruptWithoutHub + "=true on the budget allows what was granted last"
 	case WhyConflict:
 		return text + "many requests change it at a time; try again in a moment"
+	case WhyNotRecorded:
+		return text + "its status could not be written, so that the decision would be lost; try again in a moment, and if " +
+			"that lasts, look at the agent's log"
 	}
 	c := r.Counters
 	if r.Hub {
@@ -89,13 +98,17 @@ func Decide(
 			continue
 		}
 		why := Why("")
+		left, old := remaining(status, pod.Name, now)
 		switch {
-		case recorded(status, pod.Name, now):
+		case left > requestTakes:
 			continue // a hub waits longer than a record holds before it lends what this cluster had
 		case grant.silent(pub):
 			why = WhyHubSilent
 		case !grant.observed(pub):
 			why = WhyNotObserved
+		case left > 0:
+			old.pods[pod.Name], changed = metav1.NewTime(now), true
+			continue // it is counted as unavailable already
 		case grant.unlimited(status):
 			continue
 		case len(status.DisruptedPods)+len(status.UnavailablePods) >= mostRecords:
@@ -143,13 +156,28 @@ func record(status *v1beta1.PodUnavailableBudgetStatus, pod string, operation v1
 	(*records)[pod] = metav1.NewTime(now)
 }
 
+// lasting are records that hold equally long.
+type lasting struct {
+	pods  map[string]metav1.Time
+	holds time.Duration
+}
+
+// remaining returns how long the pod's record still holds, 0 or less if it has none that does, and which one that is.
+func remaining(status *v1beta1.PodUnavailableBudgetStatus, pod string, now time.Time) (time.Duration, lasting) {
+	var longest time.Duration
+	var found lasting
+	for _, r := range []lasting{{status.DisruptedPods, disruptedFor}, {status.UnavailablePods, updatedFor}} {
+		if at, ok := r.pods[pod]; ok && r.holds-now.Sub(at.Time) > longest {
+			longest, found = r.holds-now.Sub(at.Time), r
+		}
+	}
+	return longest, found
+}
+
 // recorded reports whether the pod has a record whose time is not over.
 func recorded(status *v1beta1.PodUnavailableBudgetStatus, pod string, now time.Time) bool {
-	if at, ok := status.DisruptedPods[pod]; ok && now.Sub(at.Time) < disruptedFor {
-		return true
-	}
-	at, ok := status.UnavailablePods[pod]
-	return ok && now.Sub(at.Time) < updatedFor
+	left, _ := remaining(status, pod, now)
+	return left > 0
 }
 
 // count returns how many pods are available: those that have a record are not.

@@ -156,6 +156,50 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+func TestRecordsAreRenewed(t *testing.T) {
+	at := func(age time.Duration) map[string]metav1.Time {
+		return map[string]metav1.Time{"web-0": metav1.NewTime(start.Add(-age))}
+	}
+	for _, row := range []struct {
+		name               string
+		disrupted, updated time.Duration // the ages of records; 0 is none
+		generation         int64
+		allowed, renewed   bool
+	}{
+		{"new", time.Second, 0, 1, true, false},
+		{"long enough for a request", 14 * time.Second, 0, 1, true, false},
+		{"about to end", 19 * time.Second, 0, 1, true, true},
+		{"over", 20 * time.Second, 0, 1, false, false},
+		{"an update about to end", 0, 8 * time.Second, 1, true, true},
+		{"the longer one of two", time.Second, 9 * time.Second, 1, true, false},
+		{"about to end, and the counters are old", 19 * time.Second, 0, 2, false, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			members := pods(3)
+			pub := budget(intstr.FromInt32(1), members)
+			if row.disrupted > 0 {
+				pub.Status.DisruptedPods = at(row.disrupted)
+			}
+			if row.updated > 0 {
+				pub.Status.UnavailablePods = at(row.updated)
+			}
+			pub.Status.UnavailableAllowed, pub.Generation = 0, row.generation
+			status, refusals := disruption.Decide(pub, disruption.Grant{}, members, members[:1],
+				v1beta1.PubEvictOperation, start)
+			if allowed := len(refusals) == 0; allowed != row.allowed || (status != nil) != row.renewed {
+				t.Fatalf("allowed %t, status %v", allowed, status)
+			}
+			if !row.renewed {
+				return
+			}
+			if len(status.DisruptedPods)+len(status.UnavailablePods) != 1 ||
+				status.DisruptedPods["web-0"].Time != start && status.UnavailablePods["web-0"].Time != start {
+				t.Errorf("records %v %v", status.DisruptedPods, status.UnavailablePods)
+			}
+		})
+	}
+}
+
 func TestObserve(t *testing.T) {
 	at := func(age time.Duration) metav1.Time { return metav1.NewTime(start.Add(-age)) }
 	leaving := pod("leaving", true)

@@ -65,15 +65,6 @@ func Protects(pub *v1beta1.PodUnavailableBudget, operation v1beta1.PubOperation)
 	return slices.Contains(operations, operation)
 }
 
-// FixedTotal returns protectTotalReplicas, false if the budget has none.
-func FixedTotal(pub *v1beta1.PodUnavailableBudget) (int32, bool) {
-	if n := pub.Spec.ProtectTotalReplicas; n != nil {
-		return *n, true
-	}
-	n, err := strconv.ParseInt(pub.Annotations[v1beta1.AnnotationProtectTotalReplicas], 10, 32)
-	return int32(n), err == nil && n >= 1
-}
-
 // Desired returns how many of total pods must stay available. Percentages round up. A limit that cannot be read leaves
 // all of them.
 func Desired(spec *v1beta1.PodUnavailableBudgetSpec, total int32) int32 {

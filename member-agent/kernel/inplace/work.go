@@ -173,6 +173,32 @@ func (c Change) Possible(pod *corev1.Pod) (refusal string) {
 	return ""
 }
 
+// Effect is what a change does to the running containers of a pod.
+type Effect int
+
+// The effects, the stronger one later.
+const (
+	// EffectNone: labels and annotations change, which no environment reads.
+	EffectNone Effect = iota
+	// EffectResizes: containers get other resources while they run.
+	EffectResizes
+	// EffectRestarts: containers restart.
+	EffectRestarts
+)
+
+// EffectOn returns what the change, with what an unfinished update left to do, does to the pod. A pod whose record
+// cannot be read counts as one that restarts.
+func (c Change) EffectOn(pod *corev1.Pod) Effect {
+	u, err := plan(pod, c)
+	switch {
+	case err != nil || u.restarts(pod):
+		return EffectRestarts
+	case len(u.resources) > 0:
+		return EffectResizes
+	}
+	return EffectNone
+}
+
 // neverLeft reports whether the change gives the container the image back that it still runs, while its environment is
 // to get other metadata than it has: it need not restart then, and would not see them.
 func (u *update) neverLeft(pod *corev1.Pod, c *corev1.Container) bool {

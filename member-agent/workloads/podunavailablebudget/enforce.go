@@ -12,31 +12,40 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/admission"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/podunavailablebudget/budgets"
 )
 
-// enforce finds out whether the API server refuses operations while no agent answers.
+// enforce finds out whether the API server asks about requests in the namespace, and whether it refuses them while no
+// agent answers.
 func (r *Reconciler) enforce(ctx context.Context, s *scope) (bool, error) {
-	if s.pub.Spec.FailurePolicy() != v1beta1.PubFail {
-		return true, nil
-	}
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	err := r.Client.Get(ctx, client.ObjectKey{Name: admission.ConfigurationName}, configuration)
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("read ValidatingWebhookConfiguration %s: %w", admission.ConfigurationName, err)
 	}
-	s.enforced = err == nil && slices.ContainsFunc(configuration.Webhooks,
-		func(w admissionregistrationv1.ValidatingWebhook) bool { return failsIn(w, s.Key.Namespace) })
+	for _, webhook := range configuration.Webhooks {
+		s.asked = s.asked || isCalled(webhook, s.Key.Namespace)
+		s.enforced = s.enforced || failsFor(webhook, s.pub)
+	}
 	return true, nil
 }
 
-// failsIn reports whether the webhook refuses requests in the namespace while nobody answers.
-func failsIn(w admissionregistrationv1.ValidatingWebhook, namespace string) bool {
-	if w.FailurePolicy == nil || *w.FailurePolicy != admissionregistrationv1.Fail || w.NamespaceSelector == nil {
-		return false
+// failsFor reports whether the webhook refuses what the budget limits while nobody answers.
+func failsFor(w admissionregistrationv1.ValidatingWebhook, pub *v1beta1.PodUnavailableBudget) bool {
+	return w.FailurePolicy != nil && *w.FailurePolicy == admissionregistrationv1.Fail &&
+		isCalled(w, pub.Namespace) && slices.ContainsFunc(w.MatchConditions,
+		func(c admissionregistrationv1.MatchCondition) bool { return budgets.Enforced(c.Expression, pub) })
+}
+
+// isCalled reports whether the API server calls the webhook about objects in the namespace, by its name.
+func isCalled(w admissionregistrationv1.ValidatingWebhook, namespace string) bool {
+	if w.NamespaceSelector == nil {
+		return true
 	}
 	for _, requirement := range w.NamespaceSelector.MatchExpressions {
-		if requirement.Key == corev1.LabelMetadataName && requirement.Operator == metav1.LabelSelectorOpIn {
-			return slices.Contains(requirement.Values, namespace)
+		if requirement.Key == corev1.LabelMetadataName && requirement.Operator == metav1.LabelSelectorOpIn &&
+			!slices.Contains(requirement.Values, namespace) {
+			return false
 		}
 	}
 	return true

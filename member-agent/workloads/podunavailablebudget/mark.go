@@ -10,29 +10,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/podunavailablebudget/budgets"
 )
 
 // inFlight is how many pods are named at a time.
 const inFlight = 16
 
-// mark names the budget on those of its pods that name none.
+// mark names the budget on those of its pods that name none: they were there before it, or no agent answered when they
+// were created.
 func (r *Reconciler) mark(ctx context.Context, s *scope) (bool, error) {
 	if s.Leaving != nil {
 		return true, nil
 	}
 	unmarked := slices.DeleteFunc(slices.Clone(s.members), func(pod *corev1.Pod) bool {
-		return pod.DeletionTimestamp != nil || pod.Annotations[v1beta1.AnnotationRelatedPub] != "" ||
-			pod.Annotations[v1beta1.AnnotationFormerRelatedPub] != ""
+		return pod.DeletionTimestamp != nil || budgets.Related(pod)
 	})
 	_, err := write.SlowStart(ctx, write.Steps{N: len(unmarked), Limit: inFlight}, func(i int) error {
 		pod := unmarked[i]
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID,
-			"annotations": map[string]string{
-				v1beta1.AnnotationRelatedPub: s.pub.Name, v1beta1.AnnotationFormerRelatedPub: s.pub.Name,
-			}}})
+			"annotations": budgets.Relation(s.pub)}})
 		if err != nil {
 			return fmt.Errorf("encode the annotations of pod %s: %w", pod.Name, err)
 		}

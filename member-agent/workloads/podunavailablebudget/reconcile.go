@@ -36,7 +36,8 @@ type scope struct {
 	members  []*corev1.Pod
 	total    int32
 	observed disruption.Observed
-	enforced bool
+	// asked: the API server asks about requests in the namespace; enforced: it refuses them while no agent answers.
+	asked, enforced bool
 }
 
 func (r *Reconciler) phases(p *pass) []workload.Phase {
@@ -54,9 +55,13 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 		return false, err
 	}
 	var unknown *budgets.ScaleError
-	s.total, err = budgets.Total(ctx, r.Client, s.pub, s.members)
+	s.total, err = r.keeper.Total(ctx, s.pub, s.members)
 	if errors.As(err, &unknown) {
-		s.Stalled = &conditions.Cause{Reason: ReasonReplicasUnknown, Message: unknown.Error()}
+		message := unknown.Error()
+		if s.Budget.Granted {
+			message = unknown.OnHub()
+		}
+		s.Stalled = &conditions.Cause{Reason: ReasonReplicasUnknown, Message: message}
 		s.Sooner(lookAgain)
 		return true, nil
 	}

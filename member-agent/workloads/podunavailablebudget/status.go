@@ -42,6 +42,8 @@ func Reporting() workload.Reporting {
 const (
 	// ReasonInForce: operations on the pods are limited.
 	ReasonInForce = "InForce"
+	// ReasonNoWebhook: operations of our own workloads are limited, and no others.
+	ReasonNoWebhook = "NoWebhook"
 	// ReasonNoPods: the budget has no pods.
 	ReasonNoPods = "NoPods"
 	// ReasonReplicasUnknown: a workload does not say how many pods it asks for.
@@ -122,6 +124,10 @@ func (s *scope) summary() []metav1.Condition {
 	case len(s.members) == 0:
 		ready.Reason, ready.Message = ReasonNoPods, fmt.Sprintf("%s selects no pods yet: check the labels or the name",
 			selects(s.pub))
+	case !s.asked:
+		ready.Reason = ReasonNoWebhook
+		ready.Message = "only the agent's own workloads are limited: ValidatingWebhookConfiguration " +
+			admission.ConfigurationName + " asks about no requests in this namespace; see whether the agent serves webhooks"
 	}
 	return append(all, ready, reconciling, stalled)
 }
@@ -133,8 +139,9 @@ func (s *scope) enforcement() metav1.Condition {
 			Message: "operations are refused while no agent answers"}
 	}
 	return metav1.Condition{Type: v1beta1.ConditionEnforced, Status: metav1.ConditionFalse, Reason: ReasonNotEnforced,
-		Message: "ValidatingWebhookConfiguration " + admission.ConfigurationName + " does not refuse operations in this " +
-			"namespace while no agent answers: the agent serves no webhooks, or too many budgets have failurePolicy Fail"}
+		Message: "ValidatingWebhookConfiguration " + admission.ConfigurationName + " does not refuse these operations " +
+			"while no agent answers: the agent serves no webhooks, or the selector is too long beside those of other budgets " +
+			"with failurePolicy Fail"}
 }
 
 func selects(pub *v1beta1.PodUnavailableBudget) string {

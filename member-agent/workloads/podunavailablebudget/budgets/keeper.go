@@ -9,11 +9,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/disruption"
@@ -65,6 +68,9 @@ type Keeper struct {
 	known   *known
 	events  events.EventRecorder
 	options Options
+	// scales reports whether a kind has a scale subresource.
+	scales  func(schema.GroupVersionKind) (bool, error)
+	refused *refusals
 
 	mu      sync.Mutex
 	budgets map[types.NamespacedName]*budget
@@ -83,13 +89,23 @@ func New(mgr ctrl.Manager, options Options) (*Keeper, error) {
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
 	}
+	kinds, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("make a discovery client: %w", err)
+	}
+	refused, err := newRefusals(metrics.Registry)
+	if err != nil {
+		return nil, err
+	}
 	k := &Keeper{
-		client: mgr.GetClient(), live: mgr.GetAPIReader(), options: options,
+		refused: refused,
+		scales:  scalesOf(kinds),
+		client:  mgr.GetClient(), live: mgr.GetAPIReader(), options: options,
 		events:  mgr.GetEventRecorder("flotilla-podunavailablebudget"),
-		known:   &known{cache: mgr.GetCache(), clock: options.Clock, begun: options.Clock.Now()},
 		budgets: map[types.NamespacedName]*budget{},
 	}
-	err := mgr.Add(k.known)
+	k.known = &known{cache: mgr.GetCache(), clock: options.Clock, begun: options.Clock.Now(), gone: k.Forget}
+	err = mgr.Add(k.known)
 	if err == nil {
 		err = mgr.AddReadyzCheck("pod-budgets", k.known.ready)
 	}
@@ -182,7 +198,7 @@ func (k *Keeper) decide(
 	case b.turn <- struct{}{}:
 		defer func() { <-b.turn }()
 	case <-ctx.Done():
-		return k.conflicts(cached, operation, pods), nil
+		return k.refuse(cached, operation, pods, disruption.WhyConflict), nil
 	}
 	pub := newer(cached, b.newest)
 	for range attempts {
@@ -212,21 +228,22 @@ func (k *Keeper) decide(
 			return nil, nil
 		case !apierrors.IsConflict(err):
 			ctrl.LoggerFrom(ctx).Error(err, "record pods in a PodUnavailableBudget", "budget", cached.Name)
-			return k.conflicts(cached, operation, pods), nil
+			return k.refuse(cached, operation, pods, disruption.WhyNotRecorded), nil
 		}
 		pub = &v1beta1.PodUnavailableBudget{}
 		if err := k.live.Get(ctx, client.ObjectKeyFromObject(cached), pub); apierrors.IsNotFound(err) {
 			return nil, nil
 		} else if err != nil {
-			break
+			ctrl.LoggerFrom(ctx).Error(err, "read a PodUnavailableBudget that changed", "budget", cached.Name)
+			return k.refuse(cached, operation, pods, disruption.WhyNotRecorded), nil
 		}
 	}
-	return k.conflicts(cached, operation, pods), nil
+	return k.refuse(cached, operation, pods, disruption.WhyConflict), nil
 }
 
-// conflicts refuses the pods that need a record.
-func (k *Keeper) conflicts(
-	pub *v1beta1.PodUnavailableBudget, operation v1beta1.PubOperation, pods []*corev1.Pod,
+// refuse refuses the pods that need a record.
+func (k *Keeper) refuse(
+	pub *v1beta1.PodUnavailableBudget, operation v1beta1.PubOperation, pods []*corev1.Pod, why disruption.Why,
 ) map[string]*disruption.Refusal {
 	out := map[string]*disruption.Refusal{}
 	for _, pod := range pods {
@@ -234,7 +251,7 @@ func (k *Keeper) conflicts(
 			continue
 		}
 		out[pod.Name] = &disruption.Refusal{Budget: pub.Name, Pod: pod.Name, Operation: operation,
-			Why: disruption.WhyConflict, Counters: pub.Status}
+			Why: why, Counters: pub.Status}
 	}
 	return out
 }

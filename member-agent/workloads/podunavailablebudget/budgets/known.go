@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,6 +29,8 @@ type known struct {
 	listed, missing atomic.Bool
 	clock           clock.PassiveClock
 	begun           time.Time
+	// gone is called with each budget that is gone: the controller, which runs on the leader alone, forgets none here.
+	gone func(types.NamespacedName)
 }
 
 // startTime is how long a new replica may keep itself out of the Service. One that may not list budgets serves the
@@ -47,14 +51,29 @@ func (*known) NeedLeaderElection() bool { return false }
 // Start watches PodUnavailableBudgets, once their CustomResourceDefinition is there.
 func (k *known) Start(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		_, err := k.cache.GetInformer(ctx, &v1beta1.PodUnavailableBudget{}) // waits for the first list
+		informer, err := k.cache.GetInformer(ctx, &v1beta1.PodUnavailableBudget{}) // waits for the first list
 		k.missing.Store(meta.IsNoMatchError(err))
+		if err == nil {
+			_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: k.deleted})
+		}
 		return err == nil, nil
 	})
 	if err == nil {
 		k.listed.Store(true)
 	}
 	return nil
+}
+
+// deleted calls gone for an object that the informer has seen deleted, or found missing after a new list.
+func (k *known) deleted(object any) {
+	// The key of a tombstone is its own; another object has metadata.
+	key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(object)
+	if err != nil {
+		return
+	}
+	if namespace, name, err := toolscache.SplitMetaNamespaceKey(key); err == nil {
+		k.gone(types.NamespacedName{Namespace: namespace, Name: name})
+	}
 }
 
 // in returns the budgets of a namespace. They are the cache's and must not be changed.

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -160,45 +161,117 @@ func (e *ScaleError) Error() string {
 		e.Kind, e.Name, e.Err)
 }
 
+// OnHub says what to do where a hub grants the budget: its protectTotalReplicas is for all clusters.
+func (e *ScaleError) OnHub() string {
+	return fmt.Sprintf("%s %s of the protected pods does not say how many pods it asks for: set annotation %s to this "+
+		"cluster's number of pods by an override of the FederationPolicy (%v)", e.Kind, e.Name,
+		v1beta1.AnnotationProtectTotalReplicas, e.Err)
+}
+
 // Unwrap returns the error of the request.
 func (e *ScaleError) Unwrap() error { return e.Err }
 
 // Total returns how many pods there are to be: protectTotalReplicas, or what the workloads of the pods ask for, and
-// one for each pod without a workload. A workload that is gone asks for none. The error is a ScaleError if a workload
-// says nothing.
-func Total(
-	ctx context.Context, c client.Client, pub *v1beta1.PodUnavailableBudget, members []*corev1.Pod,
+// one for each pod without a workload. Workloads of the kinds that the cache has count also while they have no pods,
+// if the selector selects those of their template. A workload that is gone asks for none. The error is a ScaleError if
+// a workload says nothing.
+func (k *Keeper) Total(
+	ctx context.Context, pub *v1beta1.PodUnavailableBudget, members []*corev1.Pod,
 ) (int32, error) {
-	if fixed, ok := disruption.FixedTotal(pub); ok {
+	if fixed, ok := pub.FixedTotal(); ok {
 		return fixed, nil
 	}
 	if target := pub.Spec.TargetReference; target != nil {
-		return scaleOf(ctx, c, pub.Namespace,
+		return k.scaleOf(ctx, pub.Namespace,
 			Workload{schema.FromAPIVersionAndKind(target.APIVersion, target.Kind), target.Name})
 	}
+	counted, err := templates(ctx, k.client, pub)
+	if err != nil {
+		return 0, err
+	}
 	var total int32
-	counted := map[Workload]bool{}
+	for _, n := range counted {
+		total += n
+	}
 	for _, pod := range members {
 		w, ok := WorkloadOf(pod)
 		switch {
 		case podstate.Ended(pod): // as of a Job
 		case !ok && pod.DeletionTimestamp == nil:
 			total++
-		case ok && !counted[w]:
-			counted[w] = true
-			n, err := scaleOf(ctx, c, pub.Namespace, w)
+		case ok:
+			if _, done := counted[keyOf(w)]; done {
+				continue
+			}
+			n, err := k.scaleOf(ctx, pub.Namespace, w)
 			if err != nil {
 				return 0, err
 			}
+			counted[keyOf(w)] = n
 			total += n
 		}
 	}
 	return total, nil
 }
 
+// workloadKey names a workload whatever version of its kind an owner reference has.
+type workloadKey struct {
+	schema.GroupKind
+	name string
+}
+
+func keyOf(w Workload) workloadKey { return workloadKey{w.GroupKind(), w.Name} }
+
+// templates returns how many pods the workloads ask for whose template the budget's selector selects, of those kinds
+// that the cache has. UnitedDeployments have workloads of their own.
+func templates(
+	ctx context.Context, reader client.Reader, pub *v1beta1.PodUnavailableBudget,
+) (map[workloadKey]int32, error) {
+	out := map[workloadKey]int32{}
+	add := func(group, kind string, object metav1.Object, labels map[string]string, replicas int32) {
+		if disruption.Selects(&pub.Spec, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: labels}}) {
+			out[workloadKey{schema.GroupKind{Group: group, Kind: kind}, object.GetName()}] = replicas
+		}
+	}
+	var (
+		cloneSets    apps.CloneSetList
+		statefulSets apps.StatefulSetList
+		daemonSets   apps.DaemonSetList
+		deployments  appsv1.DeploymentList
+		natives      appsv1.StatefulSetList
+	)
+	for _, list := range []client.ObjectList{&cloneSets, &statefulSets, &daemonSets, &deployments, &natives} {
+		err := reader.List(ctx, list, client.InNamespace(pub.Namespace), client.UnsafeDisableDeepCopy)
+		if err != nil && !meta.IsNoMatchError(err) {
+			return nil, fmt.Errorf("list the workloads of namespace %s: %w", pub.Namespace, err)
+		}
+	}
+	for i := range cloneSets.Items {
+		o := &cloneSets.Items[i]
+		add(apps.GroupVersion.Group, apps.CloneSetKind.Kind, o, o.Spec.Template.Labels, ptr.Deref(o.Spec.Replicas, 1))
+	}
+	for i := range statefulSets.Items {
+		o := &statefulSets.Items[i]
+		add(apps.GroupVersion.Group, apps.StatefulSetKind.Kind, o, o.Spec.Template.Labels, ptr.Deref(o.Spec.Replicas, 1))
+	}
+	for i := range daemonSets.Items {
+		o := &daemonSets.Items[i]
+		add(apps.GroupVersion.Group, apps.DaemonSetKind.Kind, o, o.Spec.Template.Labels, o.Status.DesiredNumberScheduled)
+	}
+	for i := range deployments.Items {
+		o := &deployments.Items[i]
+		add(appsv1.GroupName, "Deployment", o, o.Spec.Template.Labels, ptr.Deref(o.Spec.Replicas, 1))
+	}
+	for i := range natives.Items {
+		o := &natives.Items[i]
+		add(appsv1.GroupName, "StatefulSet", o, o.Spec.Template.Labels, ptr.Deref(o.Spec.Replicas, 1))
+	}
+	return out, nil
+}
+
 // scaleOf returns how many pods a workload asks for: from the cache, or by its scale subresource.
-func scaleOf(ctx context.Context, c client.Client, namespace string, w Workload) (int32, error) {
-	_, replicas, err := read(ctx, c, namespace, w)
+func (k *Keeper) scaleOf(ctx context.Context, namespace string, w Workload) (int32, error) {
+	_, replicas, err := read(ctx, k.client, namespace, w)
 	if err != nil || replicas != nil {
 		return ptr.Deref(replicas, 0), err
 	}
@@ -207,22 +280,48 @@ func scaleOf(ctx context.Context, c client.Client, namespace string, w Workload)
 	object.SetNamespace(namespace)
 	object.SetName(w.Name)
 	scale := &autoscalingv1.Scale{}
-	err = c.SubResource("scale").Get(ctx, object, scale)
+	err = k.client.SubResource("scale").Get(ctx, object, scale)
 	switch {
 	case err == nil:
 		return scale.Spec.Replicas, nil
-	case apierrors.IsNotFound(err) && isGone(err, w.Name):
-		return 0, nil
-	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), meta.IsNoMatchError(err):
+	case apierrors.IsNotFound(err):
+		scales, discoveryErr := k.scales(w.GroupVersionKind)
+		if discoveryErr != nil {
+			return 0, fmt.Errorf("find out whether %s %s has a scale subresource: %w", w.Kind, w.Name, discoveryErr)
+		}
+		if scales {
+			return 0, nil
+		}
+		return 0, &ScaleError{w, errNoScale}
+	case apierrors.IsForbidden(err), meta.IsNoMatchError(err):
 		return 0, &ScaleError{w, err}
 	}
 	return 0, fmt.Errorf("read the scale of %s %s: %w", w.Kind, w.Name, err)
 }
 
-// isGone reports whether the error is about the object, and not about a subresource that its kind lacks.
-func isGone(err error, name string) bool {
-	var status apierrors.APIStatus
-	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == name
+var errNoScale = errors.New("its kind has no scale subresource")
+
+// scalesOf returns the function that reports whether a kind has a scale subresource, by what the API server says of its
+// kinds. A request for a scale is answered with 404 also where the kind has none.
+func scalesOf(kinds discovery.ServerResourcesInterface) func(schema.GroupVersionKind) (bool, error) {
+	return func(gvk schema.GroupVersionKind) (bool, error) {
+		list, err := kinds.ServerResourcesForGroupVersion(gvk.GroupVersion().String())
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		var resource string
+		for i := range list.APIResources {
+			if r := &list.APIResources[i]; r.Kind == gvk.Kind && !strings.Contains(r.Name, "/") {
+				resource = r.Name
+			}
+		}
+		return resource != "" && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool {
+			return r.Name == resource+"/scale"
+		}), nil
+	}
 }
 
 // Watched reports whether events of workloads of this kind bring a new count.

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -41,9 +42,18 @@ func (k *Keeper) Guard() admission.Guard {
 		Name:  v1beta1.PodUnavailableBudgetKind.Kind,
 		Scope: k.scope,
 		Watches: []admission.Watch{{Object: &v1beta1.PodUnavailableBudget{},
-			Events: predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})}},
+			Events: predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{},
+				predicate.Funcs{UpdateFunc: countsOthers})}},
 		Review: k.review,
 	}
+}
+
+// countsOthers reports whether the pods of a budget under Fail changed, by whose names evictions are found.
+func countsOthers(e event.UpdateEvent) bool {
+	was, ok := e.ObjectOld.(*v1beta1.PodUnavailableBudget)
+	is, isBudget := e.ObjectNew.(*v1beta1.PodUnavailableBudget)
+	return ok && isBudget && is.Spec.FailurePolicy() == v1beta1.PubFail &&
+		(was.Status.TotalReplicas != is.Status.TotalReplicas || was.Status.CurrentAvailable != is.Status.CurrentAvailable)
 }
 
 // review decides about one request.
@@ -64,6 +74,7 @@ func (k *Keeper) review(ctx context.Context, request *admissionv1.AdmissionReque
 		return nil, err
 	}
 	if !dryRun {
+		k.refused.count(request.Namespace, operation)
 		k.events.Eventf(pod, nil, corev1.EventTypeWarning, "PubPreventPodDeletion", string(operation), "%s",
 			refused[pod.Name].Error())
 	}
@@ -142,22 +153,34 @@ func disrupts(before, after *corev1.Pod) bool {
 	return false
 }
 
-// restarts reports whether a resize restarts a container, which its resizePolicy says for each resource.
+// restarts reports whether a resize restarts a container or a sidecar among the init containers, which the resizePolicy
+// of each says for each resource.
 func restarts(before, after *corev1.Pod) bool {
-	for i := range after.Spec.Containers {
-		now := &after.Spec.Containers[i]
-		at := slices.IndexFunc(before.Spec.Containers, func(c corev1.Container) bool { return c.Name == now.Name })
-		if at < 0 {
-			continue
+	was := map[string]*corev1.Container{}
+	for _, containers := range [][]corev1.Container{before.Spec.Containers, before.Spec.InitContainers} {
+		for i := range containers {
+			was[containers[i].Name] = &containers[i]
 		}
-		was := before.Spec.Containers[at].Resources
-		for _, policy := range now.ResizePolicy {
-			changed := was.Requests.Name(policy.ResourceName, "").Cmp(
-				*now.Resources.Requests.Name(policy.ResourceName, "")) != 0 ||
-				was.Limits.Name(policy.ResourceName, "").Cmp(*now.Resources.Limits.Name(policy.ResourceName, "")) != 0
-			if changed && policy.RestartPolicy == corev1.RestartContainer {
+	}
+	for _, containers := range [][]corev1.Container{after.Spec.Containers, after.Spec.InitContainers} {
+		for i := range containers {
+			if had := was[containers[i].Name]; had != nil && restartsFor(had, &containers[i]) {
 				return true
 			}
+		}
+	}
+	return false
+}
+
+// restartsFor reports whether a container restarts to get the resources that it has after the request.
+func restartsFor(before, after *corev1.Container) bool {
+	for _, policy := range after.ResizePolicy {
+		differ := func(a, b corev1.ResourceList) bool {
+			return a.Name(policy.ResourceName, "").Cmp(*b.Name(policy.ResourceName, "")) != 0
+		}
+		if policy.RestartPolicy == corev1.RestartContainer && (differ(before.Resources.Requests, after.Resources.Requests) ||
+			differ(before.Resources.Limits, after.Resources.Limits)) {
+			return true
 		}
 	}
 	return false

@@ -2,13 +2,11 @@ package budgets
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
@@ -25,6 +23,13 @@ func aPod(change ...func(*corev1.Pod)) *corev1.Pod {
 		f(pod)
 	}
 	return pod
+}
+
+// sidecar adds an init container that restarts for memory.
+func sidecar(pod *corev1.Pod) {
+	c := *pod.Spec.Containers[0].DeepCopy()
+	c.Name = "proxy"
+	pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
 }
 
 func limitOf(name corev1.ResourceName) func(*corev1.Pod) {
@@ -58,6 +63,16 @@ func TestWhatAChangeDoes(t *testing.T) {
 	}
 }
 
+func TestResizeOfASidecar(t *testing.T) {
+	for name, want := range map[corev1.ResourceName]bool{corev1.ResourceCPU: false, corev1.ResourceMemory: true} {
+		after := aPod(sidecar)
+		after.Spec.InitContainers[0].Resources.Limits = corev1.ResourceList{name: resource.MustParse("2")}
+		if got := restarts(aPod(sidecar), after); got != want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 func TestDryRun(t *testing.T) {
 	for body, want := range map[string]bool{
 		`{}`: false, `{"deleteOptions":{"dryRun":["All"]}}`: true, `{"deleteOptions":{}}`: false,
@@ -86,18 +101,5 @@ func TestAnswers(t *testing.T) {
 		if status.Code != row.code || status.Details.RetryAfterSeconds != row.retry || len(status.Details.Causes) != 1 {
 			t.Errorf("%s %s: %+v", row.operation, row.why, status)
 		}
-	}
-}
-
-func TestConditionOfPods(t *testing.T) {
-	pub := &v1beta1.PodUnavailableBudget{}
-	pub.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web", "a": "' || true || '"}}
-	got := podsOf(pub)
-	if strings.Contains(got, "|| true") || !strings.Contains(got, "labels['app'] in ['web']") {
-		t.Errorf("%s", got)
-	}
-	pub.Spec.Selector, pub.Spec.TargetReference = nil, &v1beta1.TargetReference{Name: "web"}
-	if got := podsOf(pub); got != "has(oldObject.metadata.ownerReferences)" {
-		t.Errorf("%s", got)
 	}
 }

@@ -3,11 +3,6 @@ package mutator
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -53,41 +48,10 @@ func failurePolicy(set *v1beta1.SidecarSet) admissionregistrationv1.FailurePolic
 
 // outside is true in the namespaces whose pods get sidecars.
 func outside() string {
-	return "!(request.namespace in " + list(inject.ExemptNamespaces()) + ")"
+	return "!(request.namespace in " + admission.Quoted(inject.ExemptNamespaces()...) + ")"
 }
 
 // condition is the selector as an expression of CEL. It tests every field before it reads it.
 func condition(selector *metav1.LabelSelector) string {
-	const labels = "object.metadata.labels"
-	terms := []string{outside()}
-	in := func(key, values string) string {
-		return fmt.Sprintf("(has(%s) && %s in %s && %s[%s] in %s)", labels, key, labels, labels, key, values)
-	}
-	exists := func(key string) string { return fmt.Sprintf("(has(%s) && %s in %s)", labels, key, labels) }
-	for _, key := range slices.Sorted(maps.Keys(selector.MatchLabels)) {
-		terms = append(terms, in(strconv.Quote(key), list([]string{selector.MatchLabels[key]})))
-	}
-	for _, r := range selector.MatchExpressions {
-		key := strconv.Quote(r.Key)
-		switch r.Operator {
-		case metav1.LabelSelectorOpIn:
-			terms = append(terms, in(key, list(r.Values)))
-		case metav1.LabelSelectorOpNotIn:
-			terms = append(terms, "!"+in(key, list(r.Values)))
-		case metav1.LabelSelectorOpExists:
-			terms = append(terms, exists(key))
-		case metav1.LabelSelectorOpDoesNotExist:
-			terms = append(terms, "!"+exists(key))
-		}
-	}
-	return strings.Join(terms, " && ")
-}
-
-// list writes texts as a list of CEL. Names and values of labels need no more than quotes.
-func list(texts []string) string {
-	quoted := make([]string, len(texts))
-	for i, text := range texts {
-		quoted[i] = strconv.Quote(text)
-	}
-	return "[" + strings.Join(quoted, ", ") + "]"
+	return outside() + " && " + admission.Labelled("object", selector)
 }
