@@ -46,8 +46,13 @@ type Write struct {
 func PlanOf(set *Set, pods []*corev1.Pod, allowed inject.Allowed, now time.Time) (Plan, error) {
 	var plan Plan
 	var views []view
+	same := newSameButImages(set)
 	for _, pod := range pods {
-		if v, ok := viewOf(set, pod); ok {
+		v, ok, err := viewOf(set, same, pod)
+		if err != nil {
+			return plan, fmt.Errorf("compare the sidecars of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+		if ok {
 			views = append(views, v)
 			plan.Counts.add(v)
 			if !v.updated && !v.upgradable {
