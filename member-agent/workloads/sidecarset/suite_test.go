@@ -14,6 +14,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/apiserver"
@@ -28,6 +31,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/admission"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/guard"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/inject"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/marks"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/mutator"
@@ -84,6 +88,7 @@ func TestOnAServer(t *testing.T) {
 		return admission.Setup(mgr, admission.Options{Server: hook, Mutators: []admission.Mutator{sidecars},
 			Timeout: 8 * time.Second})
 	})
+	w.guard(hook)
 	t.Run("scenarios", func(t *testing.T) {
 		for name, scenario := range map[string]func(*world){
 			"injects-new-pods":                injectsNewPods,
@@ -92,6 +97,7 @@ func TestOnAServer(t *testing.T) {
 			"injects-nothing-while-paused":    paused,
 			"keeps-a-partition":               partition,
 			"refuses-names-of-other-sets":     collides,
+			"refuses-names-at-apply":          refusesNames,
 			"injects-the-revision-it-names":   pinned,
 			"stalls-on-what-cannot-be-used":   stalls,
 			"refuses-pods-of-policy-fail":     refuses,
@@ -433,6 +439,47 @@ func collides(w *world) {
 		c := meta.FindStatusCondition(w.read(other.Name).Status.Conditions, v1beta1.ConditionStalled)
 		if c == nil || c.Status != metav1.ConditionFalse {
 			return fmt.Sprint(c)
+		}
+		return ""
+	})
+}
+
+// guard has the API server ask about SidecarSets with a label. Others are as those that a busy guard let pass.
+func (w *world) guard(hook *webhook) {
+	w.Helper()
+	hook.Register(guard.Path, &ctrlwebhook.Admission{Handler: ctrladmission.HandlerFunc(guard.New(w.Client).Handle)})
+	entry := guard.Webhook()
+	var err error
+	entry.ClientConfig, err = hook.ClientConfig(guard.Path)
+	w.must(err)
+	entry.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"guarded": "yes"}}
+	w.must(w.Create(w.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: guard.Configuration},
+		Webhooks:   []admissionregistrationv1.ValidatingWebhook{entry},
+	}))
+}
+
+func refusesNames(w *world) {
+	w.create(w.set())
+	other := w.set(func(s *v1beta1.SidecarSet) {
+		s.Name, s.Labels = w.name+"-b", map[string]string{"guarded": "yes"}
+	})
+	w.eventually("the other one is refused", func() string {
+		err := w.Create(w.Context(), other.DeepCopy(), client.DryRunAll)
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "container log is also in SidecarSet "+w.name) {
+			return fmt.Sprint(err)
+		}
+		return ""
+	})
+	other.Spec.Containers[0].Name = "audit"
+	w.must(w.Create(w.Context(), other))
+	w.observed(other.Name)
+	w.eventually("it is refused later", func() string {
+		set := w.read(other.Name)
+		set.Spec.InitContainers = []v1beta1.SidecarContainer{sidecar("log", "i")}
+		err := w.Update(w.Context(), set)
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "container log is also in") {
+			return fmt.Sprint(err)
 		}
 		return ""
 	})
