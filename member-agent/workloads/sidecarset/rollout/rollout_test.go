@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/inject"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/marks"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/revision"
@@ -384,6 +385,9 @@ func TestImagesAlone(t *testing.T) {
 					}
 					list[i].ImagePullPolicy = cmp.Or(tt.admitted, list[i].ImagePullPolicy)
 				}
+			}
+			if _, err := podset.Slim(pod); err != nil { // as in the cache
+				t.Fatal(err)
 			}
 			for range 2 {
 				w.pass(setOf(t, 2, tt.to))
