@@ -25,13 +25,13 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 		return false, err
 	}
 	s.Stalled = cause
-	if selection == nil {
-		return true, nil
+	if s.progressed, err = s.progress(r.Clock.Now()); err != nil || selection == nil {
+		return err == nil, err
 	}
 	if s.pods, err = r.podsOf(ctx, s.set.Name, *selection); err != nil {
 		return false, err
 	}
-	return true, nil
+	return true, r.missing(ctx, s, *selection)
 }
 
 // check returns which pods the SidecarSet selects, nil if nothing can be said about its pods, and what a person has to

@@ -86,14 +86,14 @@ func (p *Plan) flips(set *Set, views []view) error {
 				c.empty(sidecar)
 			}
 		}
-		if len(c.images) == 0 {
+		if len(c.images) == 0 || set.Held[v.pod.UID] {
 			continue
 		}
 		patch, err := c.patch()
 		if err != nil {
 			return fmt.Errorf("plan to empty a container of pod %s/%s: %w", v.pod.Namespace, v.pod.Name, err)
 		}
-		p.Writes = append(p.Writes, Write{Pod: v.pod, Patch: patch})
+		p.Writes = append(p.Writes, Write{Pod: v.pod, Patch: patch, Disrupts: true})
 	}
 	return nil
 }

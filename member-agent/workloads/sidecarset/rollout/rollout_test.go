@@ -438,3 +438,30 @@ func TestHotUpgradeOfAHostilePod(t *testing.T) {
 		}
 	}
 }
+
+// TestHeldPods: pods that a budget keeps as they are leave their place to others, within the same limits.
+func TestHeldPods(t *testing.T) {
+	for _, tt := range []struct {
+		name, spec string
+		want       string
+	}{
+		{"one by one", "{" + two + "}", "log:1 log:1 log:1 log:2 log:1 log:1"},
+		{"as many as may be unavailable", "{" + two + ", updateStrategy: {maxUnavailable: 3}}",
+			"log:1 log:2 log:2 log:2 log:1 log:1"},
+		{"a partition stays", "{" + two + ", updateStrategy: {maxUnavailable: 6, partition: 3}}",
+			"log:1 log:1 log:1 log:2 log:1 log:1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			for i := range 6 {
+				w.pod(setOf(t, 1, "{"+one+"}"), fmt.Sprint("web-", 9-i), nil)
+			}
+			set := setOf(t, 2, tt.spec)
+			set.Held = map[types.UID]bool{"web-4": true, "web-5": true} // the first two in the order
+			plan := w.pass(set)
+			if got := w.images("log"); got != tt.want || plan.Pending < 2 {
+				t.Errorf("images %q, want %q; %d pods are pending", got, tt.want, plan.Pending)
+			}
+		})
+	}
+}

@@ -4,9 +4,12 @@
 //	plan.go       the pods of this pass, within partition and maxUnavailable, and the numbers of the status
 //	update.go     the patch of a pod that gets new images
 //	hot.go        the two containers of a hot sidecar: which one is next, and the change to it
+//	recreate.go   whether a workload can lose a pod that only a new one can replace
+//	same.go       whether a pod differs in images alone
 //	condition.go  the condition of a pod that says whether changes can reach it
 //
-// Only images reach running pods. A pod whose sidecars differ in anything else stays as it is.
+// Only images reach running pods. A pod whose sidecars differ in anything else stays as it is, unless the user lets it
+// be created again by its workload.
 package rollout
 
 import (
@@ -14,6 +17,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
@@ -30,6 +34,14 @@ type Set struct {
 	Hashes revision.Hashes
 	// Revision is the name of the current ControllerRevision, Version the resourceVersion of the SidecarSet.
 	Revision, Version string
+	// Held are pods that must not be disrupted now, because a budget refused it. Others go first.
+	Held map[types.UID]bool
+	// Recreate: pods that no patch can bring up to date are evicted, if a workload creates them again.
+	Recreate bool
+	// Missing are selected pods that were created without the sidecars.
+	Missing []*corev1.Pod
+	// InFlight are the uids of workloads that have not replaced an evicted pod yet.
+	InFlight map[types.UID]bool
 }
 
 // view is what a pod has of a SidecarSet.
