@@ -27,7 +27,7 @@ const (
 // of pods that are to be evicted. Pods that may not be disrupted wait, and others go in their place.
 func (r *Reconciler) permit(ctx context.Context, s *scope) (bool, error) {
 	if len(s.plan.Recreate) > 0 {
-		s.Memory.recreated, s.attempted = r.Clock.Now(), true
+		s.Memory.recreated = r.Clock.Now()
 	}
 	granted := map[types.UID]bool{}
 	for range rounds {

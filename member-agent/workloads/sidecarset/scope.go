@@ -47,12 +47,12 @@ type scope struct {
 	// missing are the pods without their sidecars, progressed is what the status says of them.
 	missing    []*corev1.Pod
 	progressed *v1beta1.SidecarSetProgress
-	// recreate: pods are evicted in this pass. attempted: some were to be. stays says why pods were not, evicted names
-	// those that were. inFlight are workloads that have not replaced one, workloads those that were read.
-	recreate, attempted bool
-	stays, evicted      []string
-	inFlight            map[types.UID]bool
-	workloads           map[types.UID]*rollout.Workload
-	worked              bool
-	updated             int
+	// recreate: pods are evicted in this pass. stays says why pods were not, evicted names those that were. inFlight are
+	// workloads that have not replaced one, workloads those that were read.
+	recreate       bool
+	stays, evicted []string
+	inFlight       map[types.UID]bool
+	workloads      map[types.UID]*rollout.Workload
+	worked         bool
+	updated        int
 }

@@ -45,7 +45,7 @@ func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
 		r.Events.Eventf(s.set, nil, corev1.EventTypeNormal, "SuccessfulRecreatePod", "Recreate",
 			"evicted %s, whose workloads create them again with the sidecars of %s", some(s.evicted), s.latest.Name)
 	}
-	if s.attempted || !s.recreates() {
+	if s.recreate || !s.recreates() {
 		s.Memory.stays = s.stays
 	}
 	r.gauge.WithLabelValues(s.set.Name).Set(float64(len(s.missing)))

@@ -68,6 +68,8 @@ func WorkloadOf(object *unstructured.Unstructured) Workload {
 		w.Waits = fmt.Sprintf("it has %d pods and is to have %d", total, w.Desired)
 	case object.GetKind() == "Deployment" && number(0, "status", "updatedReplicas") != w.Desired:
 		w.Waits = "it is being updated"
+	case hooked(object):
+		w.Waits = "it has a preDelete hook, which an eviction would not wait for: restart it (flotilla rollout restart)"
 	case noneUnavailable(object):
 		w.Waits = "its maxUnavailable is 0: restart it (flotilla rollout restart), or raise maxUnavailable"
 	}
@@ -87,6 +89,12 @@ func noneUnavailable(object *unstructured.Unstructured) bool {
 		}
 	}
 	return false
+}
+
+// hooked reports whether a workload does something before a pod is deleted.
+func hooked(object *unstructured.Unstructured) bool {
+	value, has, err := unstructured.NestedFieldNoCopy(object.Object, "spec", "lifecycle", "preDelete")
+	return err == nil && has && value != nil
 }
 
 // Refuses returns why a pod of the workload must stay, "" if it may be evicted. pods are all that the workload controls,

@@ -142,6 +142,8 @@ func TestWorkload(t *testing.T) {
 			", strategy: {rollingUpdate: {maxUnavailable: 25%}}}}", pods: 2},
 		{name: "no percent", object: "{kind: CloneSet, " + steady + ", updateStrategy: {maxUnavailable: 0%}}}", pods: 2,
 			want: "its maxUnavailable is 0"},
+		{name: "a hook", object: "{kind: CloneSet, " + steady + ", lifecycle: {preDelete: {labelsHandler: {a: b}}}}}",
+			pods: 2, want: "it has a preDelete hook"},
 		{name: "a DaemonSet", object: "{kind: DaemonSet, metadata: {name: a}, status: {desiredNumberScheduled: 2, " +
 			"currentNumberScheduled: 2, numberReady: 2}}", pods: 2},
 		{name: "one replica", object: "{kind: ReplicaSet, metadata: {name: a}, status: {replicas: 1, readyReplicas: 1}}",
