@@ -65,6 +65,10 @@ func sidecarSetObjects() []rule {
 			says: []string{inits, "restartPolicy Always only"}},
 		{name: "a hot init container", edit: set(inits, "[{name: i, upgradeStrategy: {upgradeType: HotUpgrade, "+
 			"hotUpgradeEmptyImage: e}}]"), says: []string{inits, "not for init containers"}},
+		{name: "a custom version that is no label", edit: set("spec.customVersion", "a/b"),
+			says: []string{"spec.customVersion", "no value of a label"}},
+		{name: "an own knob", edit: all(named("recreate"), set("spec.flotilla", "{recreate: IfNeeded}"))},
+		{name: "no such knob", edit: set("spec.flotilla", "{recreate: Always}"), says: []string{"spec.flotilla.recreate"}},
 		{name: "no revision", edit: set("spec.injectionStrategy", "{revision: {}}"), says: []string{"names none"}},
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/flotilla-dev/flotilla/cmd/internal/clocks"
 	"github.com/flotilla-dev/flotilla/cmd/internal/logs"
@@ -37,6 +38,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/expiry"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/servertime"
 	"github.com/flotilla-dev/flotilla/member-agent/link/dial"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/guard"
 )
 
 // program is the name of this one, of its Service and of its Lease.
@@ -268,9 +270,16 @@ func newManager(
 		if err != nil {
 			return nil, nil, err
 		}
+		sets, err := client.New(member, client.Options{Scheme: scheme})
+		if err != nil {
+			return nil, nil, fmt.Errorf("connect to the member at %s: %w", member.Host, err)
+		}
 		hooks, err = serving.New(member, serving.Options{
 			Flags: f.webhook, Program: program, Namespace: f.leaderNamespace, Clock: clocks.New(), Log: log.WithName("webhook"),
-			Validating: []serving.Validating{deletions},
+			Validating: []serving.Validating{deletions, {
+				Name: guard.Configuration, Path: guard.Path, Webhook: guard.Webhook(),
+				Handler: admission.HandlerFunc(guard.New(sets).Handle),
+			}},
 		})
 		if err != nil {
 			return nil, nil, err

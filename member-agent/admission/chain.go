@@ -157,11 +157,7 @@ func (c chain) admit(
 	}()
 	for _, mutator := range c.mutators {
 		if err := mutator.Mutate(ctx, r); err != nil {
-			response.Allowed = false
-			response.Result = &metav1.Status{
-				Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden,
-				Message: mutator.Name + ": " + err.Error(),
-			}
+			response.Allowed, response.Result = false, refusal(mutator.Name, err)
 			return response, nil
 		}
 	}
@@ -173,4 +169,29 @@ func (c chain) admit(
 		response.Patch, response.PatchType = patch, new(admissionv1.PatchTypeJSONPatch)
 	}
 	return response, nil
+}
+
+// later is a refusal that passes.
+type later struct{ error }
+
+func (l later) Unwrap() error { return l.error }
+
+// Later returns an error with which a mutator refuses a pod for now: the API server answers 429, and clients try again.
+func Later(err error) error { return later{err} }
+
+// retryAfter is when clients try again after a refusal that passes, in seconds.
+const retryAfter = 1
+
+// refusal is the answer for a pod that a mutator refuses: 403, or 429 if that passes.
+func refusal(mutator string, err error) *metav1.Status {
+	status := &metav1.Status{
+		Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden,
+		Message: mutator + ": " + err.Error(),
+	}
+	var passes later
+	if errors.As(err, &passes) {
+		status.Reason, status.Code = metav1.StatusReasonTooManyRequests, http.StatusTooManyRequests
+		status.Details = &metav1.StatusDetails{RetryAfterSeconds: retryAfter}
+	}
+	return status
 }

@@ -219,3 +219,24 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// TestRefusalThatPasses: the API server answers 429, after which clients try again by themselves.
+func TestRefusalThatPasses(t *testing.T) {
+	for _, tt := range []struct {
+		err   error
+		code  int32
+		again int32
+	}{
+		{errors.New("no"), http.StatusForbidden, 0},
+		{Later(errors.New("not yet")), http.StatusTooManyRequests, 1},
+	} {
+		got := ask(t, creation("{}"), Mutator{Name: "m", Mutate: func(context.Context, *Request) error { return tt.err }})
+		again := int32(0)
+		if got.Result.Details != nil {
+			again = got.Result.Details.RetryAfterSeconds
+		}
+		if got.Allowed || got.Result.Code != tt.code || again != tt.again || got.Result.Message != "m: "+tt.err.Error() {
+			t.Errorf("%v: %+v", tt.err, got.Result)
+		}
+	}
+}

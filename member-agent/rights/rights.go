@@ -26,6 +26,9 @@ const templates = "flotilla-templates"
 // deletions is the name of the ValidatingWebhookConfiguration for deletions, as package deletion has it.
 const deletions = "flotilla-deletions"
 
+// sidecarSets is the name of the ValidatingWebhookConfiguration for SidecarSets, as package guard has it.
+const sidecarSets = "flotilla-sidecarsets"
+
 const (
 	read   = "get list watch"
 	change = "create update patch delete"
@@ -87,6 +90,8 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule(kruisePolicy, "podunavailablebudgets/status", "get update patch"),
 		rule("apps", "deployments statefulsets controllerrevisions", write),
 		rule("apps", "replicasets", read),
+		// Whether the pods of a DaemonSet are ready, before a SidecarSet has one created again.
+		rule("apps", "daemonsets", "get"),
 		rule("apps", "deployments/status statefulsets/status", "get"),
 		rule("", "pods", write),
 		rule("", "pods/status pods/resize", "get update patch"),
@@ -102,12 +107,12 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule("", "nodes", read),
 		rule("", "events", "create patch"),
 		rule("events.k8s.io", "events", "create patch"),
-		// The webhooks for pods, templates and deletions, and where objects of our kinds are converted. Those of others must
-		// not be touched. The verb create knows no names.
+		// The webhooks for pods, templates, deletions and SidecarSets, and where objects of our kinds are converted. Those of
+		// others must not be touched. The verb create knows no names.
 		rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations validatingwebhookconfigurations", read+" create"),
 		rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "update patch delete", webhook),
 		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update patch delete", webhook),
-		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update", templates, deletions),
+		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update", templates, deletions, sidecarSets),
 		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "delete", deletions),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", read),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", "patch",

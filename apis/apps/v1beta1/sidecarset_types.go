@@ -61,34 +61,15 @@ type SidecarSetSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	PatchPodMetadata []SidecarSetPatchPodMetadata `json:"patchPodMetadata,omitempty"`
-	// customVersion names the current revision, for injectionStrategy.revision.customVersion.
+	// customVersion names the current revision, for injectionStrategy.revision.customVersion. It is the value of a label.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$')",message="customVersion is no value of a label: use letters, digits, and between them -, _ and .",messageExpression="'customVersion %s is no value of a label: use letters, digits, and between them -, _ and .'.format([self])"
 	CustomVersion string `json:"customVersion,omitempty"`
 	// flotilla has what Flotilla adds to the published fields.
 	// +optional
 	Flotilla *SidecarSetFlotilla `json:"flotilla,omitempty"`
 }
-
-// SidecarSetFlotilla has what Flotilla adds to the published fields.
-type SidecarSetFlotilla struct {
-	// failurePolicy is what happens to new pods that the SidecarSet selects while their sidecars cannot be added, because
-	// the webhook is away or something in them cannot be computed: Ignore (they start without) or Fail (they are refused).
-	// Default Ignore.
-	// +optional
-	// +kubebuilder:default=Ignore
-	FailurePolicy SidecarSetFailurePolicy `json:"failurePolicy,omitempty"`
-}
-
-// SidecarSetFailurePolicy is what happens to pods whose sidecars cannot be added.
-// +kubebuilder:validation:Enum=Ignore;Fail
-type SidecarSetFailurePolicy string
-
-// What happens to pods whose sidecars cannot be added.
-const (
-	SidecarSetIgnore SidecarSetFailurePolicy = "Ignore"
-	SidecarSetFail   SidecarSetFailurePolicy = "Fail"
-)
 
 // SidecarContainer is a core/v1 Container and how pods get it. The definitions keep the container without a schema, so
 // that it may hold values of wrong types. Decoding an object never fails because of them.
@@ -460,6 +441,9 @@ type SidecarSetStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// flotilla has what Flotilla adds to the published fields.
+	// +optional
+	Flotilla *SidecarSetProgress `json:"flotilla,omitempty"`
 }
 
 // SidecarSet adds sidecar containers to new pods, and updates their images in running ones.

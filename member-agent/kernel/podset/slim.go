@@ -68,10 +68,23 @@ func slimContainers(containers []corev1.Container) []corev1.Container {
 		c := &containers[i]
 		containers[i] = corev1.Container{
 			Name: c.Name, Image: c.Image, Resources: c.Resources, ResizePolicy: c.ResizePolicy, RestartPolicy: c.RestartPolicy,
-			Env: slimEnvironment(c.Env),
+			Env: slimEnvironment(c.Env), ImagePullPolicy: constant(c.ImagePullPolicy),
 		}
 	}
 	return containers
+}
+
+// constant returns the same policy without memory of its own.
+func constant(policy corev1.PullPolicy) corev1.PullPolicy {
+	switch policy {
+	case corev1.PullAlways:
+		return corev1.PullAlways
+	case corev1.PullIfNotPresent:
+		return corev1.PullIfNotPresent
+	case corev1.PullNever:
+		return corev1.PullNever
+	}
+	return policy
 }
 
 // slimEnvironment keeps variables that are fed from the pod, and those that our kinds give a meaning to.

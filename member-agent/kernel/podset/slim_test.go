@@ -27,7 +27,7 @@ func whole() *corev1.Pod {
 			},
 			InitContainers: []corev1.Container{{Name: "init", Resources: cpu}},
 			Containers: []corev1.Container{{
-				Name: "main", Image: "app:1", Resources: cpu, Command: []string{"run"}, LivenessProbe: &corev1.Probe{},
+				Name: "main", Image: "app:1", ImagePullPolicy: corev1.PullAlways, Resources: cpu, Command: []string{"run"}, LivenessProbe: &corev1.Probe{},
 				Env: []corev1.EnvVar{
 					{Name: "PLAIN", Value: "1"}, {Name: "KRUISE_CONTAINER_PRIORITY", Value: "2"},
 					{Name: "FED", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
@@ -62,7 +62,7 @@ func TestSlimKeepsWhatIsRead(t *testing.T) {
 	}
 	main := pod.Spec.Containers[0]
 	if len(main.Env) != 2 || main.Env[0].Name != "KRUISE_CONTAINER_PRIORITY" || main.Env[1].Name != "FED" ||
-		main.Image != "app:1" {
+		main.Image != "app:1" || main.ImagePullPolicy != corev1.PullAlways {
 		t.Errorf("container is %+v", main)
 	}
 	if len(pod.Spec.Volumes) != 1 || pod.Spec.Volumes[0].Name != "data" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/allow"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/inject"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/revision"
 )
@@ -24,13 +25,13 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 		return false, err
 	}
 	s.Stalled = cause
-	if selection == nil {
-		return true, nil
+	if s.progressed, err = s.progress(r.Clock.Now()); err != nil || selection == nil {
+		return err == nil, err
 	}
 	if s.pods, err = r.podsOf(ctx, s.set.Name, *selection); err != nil {
 		return false, err
 	}
-	return true, nil
+	return true, r.missing(ctx, s, *selection)
 }
 
 // check returns which pods the SidecarSet selects, nil if nothing can be said about its pods, and what a person has to
@@ -49,11 +50,11 @@ func (r *Reconciler) check(ctx context.Context, s *scope) (*inject.Selection, *c
 	if s.hashes, err = revision.HashesOf(&s.set.Spec); err != nil {
 		return nil, invalid(err), nil
 	}
-	sets, err := r.sets(ctx)
+	conflict, err := r.conflict(ctx, s.set)
 	if err != nil {
 		return nil, nil, err
 	}
-	if conflict := inject.Conflict(s.set, sets); conflict != "" {
+	if conflict != "" {
 		return &selection, &conditions.Cause{Reason: reasonNameConflict, Message: conflict}, nil
 	}
 	if base := inject.Base(s.set); base != "" &&
@@ -69,13 +70,19 @@ func (r *Reconciler) checkAnnotations(ctx context.Context, s *scope) *conditions
 	if !overwrites(&s.set.Spec) {
 		return nil
 	}
-	r.allowed.Read(ctx)
+	if s.set.Status.ObservedGeneration != s.set.Generation {
+		r.allowed.Read(ctx) // a person waits for the answer
+	} else {
+		r.allowed.Refresh(ctx, r.Clock.Now())
+	}
 	allowed, err := r.allowed.Known()
 	s.allowed = allowed
 	if err != nil {
+		s.Sooner(allow.Interval)
 		return &conditions.Cause{Reason: reasonNotAllowed, Message: err.Error()}
 	}
 	if key := allowed.Refused(s.set.Labels, s.set.Spec.PatchPodMetadata); key != "" {
+		s.Sooner(allow.Interval)
 		return &conditions.Cause{Reason: reasonNotAllowed, Message: fmt.Sprintf("patchPodMetadata overwrites annotation %s, "+
 			"which key %s of ConfigMap %s/%s does not allow: add a rule for it, or use patchPolicy Retain", key,
 			inject.AllowedKey, r.namespace, inject.AllowedConfigMap)}
@@ -104,6 +111,29 @@ func (r *Reconciler) sets(ctx context.Context) ([]*v1beta1.SidecarSet, error) {
 		out[i] = &list.Items[i]
 	}
 	return out, nil
+}
+
+// conflict returns which older SidecarSet keeps this one out of pods, "" if none does. SidecarSets that are in no new
+// pods keep none out: those that are being deleted, paused, invalid, or divided by a hub.
+func (r *Reconciler) conflict(ctx context.Context, set *v1beta1.SidecarSet) (string, error) {
+	sets, err := r.sets(ctx)
+	if err != nil || inject.Collision(set, sets) == "" {
+		return "", err
+	}
+	var injecting []*v1beta1.SidecarSet
+	for _, other := range sets {
+		if other.DeletionTimestamp != nil || other.Spec.InjectionStrategy.Paused || inject.Check(&other.Spec) != nil {
+			continue
+		}
+		federated, err := r.Gate.Federated(ctx, other)
+		if err != nil {
+			return "", fmt.Errorf("ask whether SidecarSet %s is federated: %w", other.Name, err)
+		}
+		if !federated {
+			injecting = append(injecting, other)
+		}
+	}
+	return inject.Conflict(set, injecting), nil
 }
 
 // podsOf returns the pods that say that they have the sidecars, and that are selected.

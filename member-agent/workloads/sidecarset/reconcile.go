@@ -6,17 +6,15 @@ import (
 	"errors"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/allow"
-	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/inject"
-	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/revision"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/rollout"
 )
 
@@ -26,29 +24,8 @@ type Reconciler struct {
 	// namespace has the revisions.
 	namespace string
 	allowed   *allow.Source
-}
-
-// memory is what a SidecarSet remembers between passes.
-type memory struct {
-	// notUpgradable is what the last event said.
-	notUpgradable string
-}
-
-type pass = workload.Pass[*v1beta1.SidecarSet, memory]
-
-// scope is one pass over one SidecarSet.
-type scope struct {
-	*pass
-	set       *v1beta1.SidecarSet
-	hashes    revision.Hashes
-	allowed   inject.Allowed
-	pods      []*corev1.Pod
-	revisions []*appsv1.ControllerRevision
-	latest    *appsv1.ControllerRevision
-	collision *int32
-	plan      rollout.Plan
-	worked    bool
-	updated   int
+	// gauge counts the pods without their sidecars.
+	gauge *prometheus.GaugeVec
 }
 
 // The conditions that errors of a pass are kept under.
@@ -58,23 +35,34 @@ const (
 )
 
 func (r *Reconciler) phases(p *pass) []workload.Phase {
-	return workload.Phases(&scope{pass: p, set: p.Object}, r.gather, r.revise, r.decide, r.apply, r.trim, r.report)
+	return workload.Phases(&scope{pass: p, set: p.Object, held: map[types.UID]bool{},
+		workloads: map[types.UID]*rollout.Workload{}}, r.gather, r.revise, r.decide, r.permit, r.apply, r.trim, r.report)
 }
 
-// decide makes the plan.
-func (r *Reconciler) decide(_ context.Context, s *scope) (bool, error) {
+// decide makes the plan, if there is a revision.
+func (r *Reconciler) decide(ctx context.Context, s *scope) (bool, error) {
 	if s.Leaving != nil || s.latest == nil {
 		return true, nil
 	}
+	var err error
+	if s.inFlight, err = r.settle(ctx, s); err != nil {
+		return false, err
+	}
+	s.recreate = s.recreates() && s.due(r.Clock.Now())
+	r.plan(s)
+	return true, nil
+}
+
+// plan makes the plan, without the pods that are held.
+func (r *Reconciler) plan(s *scope) {
 	plan, err := rollout.PlanOf(&rollout.Set{
 		Name: s.set.Name, Labels: s.set.Labels, Spec: r.spec(s), Hashes: s.hashes, Revision: s.latest.Name,
-		Version: s.set.ResourceVersion,
+		Version: s.set.ResourceVersion, Held: s.held, Recreate: s.recreate, Missing: s.missing, InFlight: s.inFlight,
 	}, s.pods, s.allowed, r.Clock.Now())
 	if err != nil {
 		s.Stalled = &conditions.Cause{Reason: reasonInvalidSpec, Message: err.Error()}
 	}
 	s.plan = plan
-	return true, nil
 }
 
 // spec returns the spec that holds: nothing is updated while a person has to correct it.
@@ -89,6 +77,7 @@ func (r *Reconciler) spec(s *scope) *v1beta1.SidecarSetSpec {
 
 // apply writes the pods of the plan.
 func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
+	r.evict(ctx, s)
 	writes := s.plan.Writes
 	if len(writes) == 0 {
 		return true, nil
@@ -102,7 +91,7 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 		}
 		return err
 	})
-	s.worked, s.updated = done > 0, 0
+	s.worked, s.updated = s.worked || done > 0, 0
 	for _, w := range writes[:min(done, len(writes))] {
 		if w.Patch != nil {
 			s.updated++
@@ -137,8 +126,8 @@ func (r *Reconciler) write(ctx context.Context, s *scope, w rollout.Write) error
 	return r.Writer.PatchPodStatus(ctx, s.set.UID, pod, w.Condition)
 }
 
-// notUpgradable names the pods that changes cannot reach, at most a few.
-func notUpgradable(names []string) string {
+// some names pods, at most a few.
+func some(names []string) string {
 	const most = 10
 	if len(names) > most {
 		return strings.Join(names[:most], ", ") + " and others"

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -77,6 +78,15 @@ func (r *Reconciler) writeHashes(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// customVersion returns the name that the user gives the revision, "" if it cannot be a label. New objects cannot have
+// such a name; older ones may.
+func customVersion(set *v1beta1.SidecarSet) string {
+	if len(validation.IsValidLabelValue(set.Spec.CustomVersion)) > 0 {
+		return ""
+	}
+	return set.Spec.CustomVersion
+}
+
 // create writes a new revision.
 func (r *Reconciler) create(
 	ctx context.Context, s *scope, owner history.Owner, content revision.Content, number int64,
@@ -96,7 +106,7 @@ func (r *Reconciler) create(
 	owner.Annotations[v1beta1.AnnotationSidecarSetHash] = s.hashes.All
 	owner.Annotations[v1beta1.AnnotationSidecarSetHashWithoutImage] = s.hashes.WithoutImage
 	owner.Labels = map[string]string{v1beta1.LabelSidecarSetName: s.set.Name}
-	if version := s.set.Spec.CustomVersion; version != "" {
+	if version := customVersion(s.set); version != "" {
 		owner.Labels[v1beta1.LabelSidecarSetCustomVersion] = version
 	}
 	for range maxCollisions {
@@ -134,7 +144,7 @@ func (r *Reconciler) renew(
 	if have.Revision != newest {
 		changed.Revision = newest + 1
 	}
-	if version := s.set.Spec.CustomVersion; version != "" {
+	if version := customVersion(s.set); version != "" {
 		if changed.Labels == nil {
 			changed.Labels = map[string]string{}
 		}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -32,15 +33,20 @@ const podDelay = 100 * time.Millisecond
 func Add(ctx context.Context, env *workload.Env) error {
 	r := &Reconciler{namespace: cmp.Or(env.Namespace, workload.DefaultNamespace)}
 	r.allowed = &allow.Source{Live: env.Manager.GetAPIReader(), Namespaces: Namespaces(env.Namespace)}
+	var err error
+	if r.gauge, err = newMissing(metrics.Registry); err != nil {
+		return err
+	}
 	b := workload.For(env, workload.Kind[*v1beta1.SidecarSet, memory]{
 		GVK:     v1beta1.SidecarSetKind,
 		New:     func() *v1beta1.SidecarSet { return &v1beta1.SidecarSet{} },
 		NewList: func() client.ObjectList { return &v1beta1.SidecarSetList{} },
 		Workers: 4,
 		Phases:  r.phases,
+		Forget:  func(key types.NamespacedName) { r.gauge.DeleteLabelValues(key.Name) },
 	})
 	r.Controller = b.Controller
-	err := env.Manager.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, injectedIndex, func(o client.Object) []string {
+	err = env.Manager.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, injectedIndex, func(o client.Object) []string {
 		return marks.Sets(o)
 	})
 	if err != nil {

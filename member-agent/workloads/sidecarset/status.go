@@ -3,6 +3,7 @@ package sidecarset
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,9 @@ const (
 	reasonUpdated       = "AllUpdated"
 	reasonUpdating      = "Updating"
 	reasonNotUpgradable = "PodsNotUpgradable"
+	reasonBudget        = "WaitingForBudget"
+	reasonRecreating    = "RecreatingPods"
+	reasonMissing       = "PodsWithoutSidecars"
 )
 
 // report records the events of the pass and writes the status, if it changed.
@@ -31,12 +35,20 @@ func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
 		r.Events.Eventf(s.set, nil, corev1.EventTypeNormal, "SuccessfulUpdatePodInPlace", "Update",
 			"changed the sidecars of %d pods to %s", s.updated, s.latest.Name)
 	}
-	if text := notUpgradable(s.plan.NotUpgradable); text != s.Memory.notUpgradable {
+	if text := some(s.plan.NotUpgradable); text != s.Memory.notUpgradable {
 		if s.Memory.notUpgradable = text; text != "" {
 			r.Events.Eventf(s.set, nil, corev1.EventTypeWarning, "NotUpgradablePods", "Update",
 				"more than images differ in %s, which keep their sidecars until they are created anew", text)
 		}
 	}
+	if len(s.evicted) > 0 {
+		r.Events.Eventf(s.set, nil, corev1.EventTypeNormal, "SuccessfulRecreatePod", "Recreate",
+			"evicted %s, whose workloads create them again with the sidecars of %s", some(s.evicted), s.latest.Name)
+	}
+	if s.recreate || !s.recreates() {
+		s.Memory.stays = s.stays
+	}
+	r.gauge.WithLabelValues(s.set.Name).Set(float64(len(s.missing)))
 	for condition, err := range s.Failed() {
 		r.Events.Eventf(s.set, nil, corev1.EventTypeWarning, condition, "Retry", "%s", workload.Note(err))
 	}
@@ -44,6 +56,9 @@ func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
 	without := func(status *v1beta1.SidecarSetStatus) v1beta1.SidecarSetStatus {
 		out := *status.DeepCopy()
 		out.MatchedPods, out.UpdatedPods, out.ReadyPods, out.UpdatedReadyPods = 0, 0, 0, 0
+		if out.Flotilla != nil {
+			out.Flotilla.MissingPods, out.Flotilla.NotUpgradablePods = 0, 0
+		}
 		for i := range out.Conditions {
 			out.Conditions[i].Message = ""
 		}
@@ -64,11 +79,33 @@ func (s *scope) status(now time.Time) *v1beta1.SidecarSetStatus {
 		out.MatchedPods, out.UpdatedPods, out.ReadyPods, out.UpdatedReadyPods = c.Matched, c.Updated, c.Ready, c.UpdatedReady
 		out.LatestRevision, out.CollisionCount = s.latest.Name, s.collision
 	}
+	if s.progressed != nil {
+		out.Flotilla = s.progressed
+		out.Flotilla.MissingPods, out.Flotilla.NotUpgradablePods = int32(len(s.missing)), int32(len(s.plan.NotUpgradable))
+	}
 	for _, c := range s.conditions() {
 		c.ObservedGeneration, c.LastTransitionTime = s.set.Generation, metav1.NewTime(now)
 		meta.SetStatusCondition(&out.Conditions, c)
 	}
 	return out
+}
+
+// outdated says which pods only new ones can replace, "" if there are none.
+func (s *scope) outdated() string {
+	text := ""
+	if names := s.plan.NotUpgradable; len(names) > 0 {
+		text += fmt.Sprintf("; more than images differ in %s: create these pods anew to update them", some(names))
+	}
+	var missing []string
+	for _, pod := range s.missing {
+		missing = append(missing, pod.Namespace+"/"+pod.Name)
+	}
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		text += fmt.Sprintf("; %d pods were created without the sidecars, as while the webhook is away: %s: create them anew",
+			len(missing), some(missing))
+	}
+	return text
 }
 
 // conditions returns Ready, Reconciling and Stalled.
@@ -92,11 +129,21 @@ func (s *scope) conditions() []metav1.Condition {
 		_, cause := s.Failures(failureRevision, failureUpdate)
 		ready.Reason, ready.Message = conditions.ReasonRetrying, cause.Message
 		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionTrue, ready.Reason, cause.Message
+	case len(s.waits) > 0:
+		ready.Reason, ready.Message = reasonBudget, text+s.outdated()+"; pods wait: "+waiting(s.waits)
+		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionTrue, reasonBudget, ready.Message
+	case s.recreates() && (len(s.plan.Recreate)+len(s.Memory.stays)+len(s.inFlight)+len(s.evicted) > 0):
+		ready.Reason, ready.Message = reasonRecreating, text+s.outdated()
+		if len(s.Memory.stays) > 0 {
+			ready.Message += "; pods wait: " + waiting(s.Memory.stays)
+		}
+		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionTrue, ready.Reason, ready.Message
 	case len(s.plan.NotUpgradable) > 0:
-		ready.Reason = reasonNotUpgradable
-		ready.Message = text + "; more than images differ in " + notUpgradable(s.plan.NotUpgradable) +
-			": create these pods anew to update them"
+		ready.Reason, ready.Message = reasonNotUpgradable, text+s.outdated()
 		reconciling.Reason = reasonNotUpgradable
+	case len(s.missing) > 0:
+		ready.Reason, ready.Message = reasonMissing, text+s.outdated()
+		reconciling.Reason = reasonMissing
 	case s.set.Spec.UpdateStrategy.Paused && c.Updated < c.Matched:
 		ready.Reason, ready.Message = conditions.ReasonPaused, text
 		reconciling.Reason = conditions.ReasonPaused

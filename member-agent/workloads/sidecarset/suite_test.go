@@ -7,13 +7,17 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,13 +25,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/member-agent/admission"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/podunavailablebudget"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/podunavailablebudget/budgets"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/guard"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/inject"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/marks"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/mutator"
@@ -61,8 +73,11 @@ func (w *webhook) ClientConfig(path string) (admissionregistrationv1.WebhookClie
 
 // TestOnAServer runs every scenario on one cluster, in parallel. Each has a namespace of its own.
 func TestOnAServer(t *testing.T) {
+	ctrl.SetLogger(logr.Discard())
 	nodes := fleet.Nodes("solo", "eu", []string{"a"}, 2)
-	c := apiserver.Cluster(t, fleet.ClusterSpec{Name: "solo", Nodes: nodes}, false, "sidecarsets.apps.kruise.io")
+	c := apiserver.Cluster(t, fleet.ClusterSpec{Name: "solo", Nodes: nodes}, false, "sidecarsets.apps.kruise.io",
+		"clonesets.apps.kruise.io", "daemonsets.apps.kruise.io", "statefulsets.apps.kruise.io",
+		"uniteddeployments.apps.kruise.io", "podunavailablebudgets.policy.kruise.io")
 	config := c.RESTConfig()
 	config.QPS = -1
 	hook := &webhook{mux: http.NewServeMux()}
@@ -74,16 +89,26 @@ func TestOnAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	apiserver.Run(t, config, func(ctx context.Context, mgr ctrl.Manager) error {
-		if err := sidecarset.Add(ctx, &workload.Env{Manager: mgr}); err != nil {
+		keeper, err := budgets.New(mgr, budgets.Options{})
+		if err != nil {
 			return err
+		}
+		env := &workload.Env{Manager: mgr, Disruptions: keeper}
+		for _, add := range []func(context.Context, *workload.Env) error{
+			cloneset.Add, podunavailablebudget.Add, sidecarset.Add,
+		} {
+			if err := add(ctx, env); err != nil {
+				return err
+			}
 		}
 		sidecars, err := mutator.New(ctx, mgr, mutator.Options{Namespaces: sidecarset.Namespaces("")})
 		if err != nil {
 			return err
 		}
 		return admission.Setup(mgr, admission.Options{Server: hook, Mutators: []admission.Mutator{sidecars},
-			Timeout: 8 * time.Second})
+			Guards: []admission.Guard{keeper.Guard()}, Timeout: 8 * time.Second})
 	})
+	w.guard(hook)
 	t.Run("scenarios", func(t *testing.T) {
 		for name, scenario := range map[string]func(*world){
 			"injects-new-pods":                injectsNewPods,
@@ -92,6 +117,10 @@ func TestOnAServer(t *testing.T) {
 			"injects-nothing-while-paused":    paused,
 			"keeps-a-partition":               partition,
 			"refuses-names-of-other-sets":     collides,
+			"refuses-names-at-apply":          refusesNames,
+			"waits-for-a-budget":              waitsForBudget,
+			"recreates-pods-if-asked-to":      recreates,
+			"finds-and-heals-missing-ones":    heals,
 			"injects-the-revision-it-names":   pinned,
 			"stalls-on-what-cannot-be-used":   stalls,
 			"refuses-pods-of-policy-fail":     refuses,
@@ -433,6 +462,212 @@ func collides(w *world) {
 		c := meta.FindStatusCondition(w.read(other.Name).Status.Conditions, v1beta1.ConditionStalled)
 		if c == nil || c.Status != metav1.ConditionFalse {
 			return fmt.Sprint(c)
+		}
+		return ""
+	})
+}
+
+// guard has the API server ask about SidecarSets with a label. Others are as those that a busy guard let pass.
+func (w *world) guard(hook *webhook) {
+	w.Helper()
+	hook.Register(guard.Path, &ctrlwebhook.Admission{Handler: ctrladmission.HandlerFunc(guard.New(w.Client).Handle)})
+	entry := guard.Webhook()
+	var err error
+	entry.ClientConfig, err = hook.ClientConfig(guard.Path)
+	w.must(err)
+	entry.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"guarded": "yes"}}
+	w.must(w.Create(w.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: guard.Configuration},
+		Webhooks:   []admissionregistrationv1.ValidatingWebhook{entry},
+	}))
+}
+
+func refusesNames(w *world) {
+	w.create(w.set())
+	other := w.set(func(s *v1beta1.SidecarSet) {
+		s.Name, s.Labels = w.name+"-b", map[string]string{"guarded": "yes"}
+	})
+	w.eventually("the other one is refused", func() string {
+		err := w.Create(w.Context(), other.DeepCopy(), client.DryRunAll)
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "container log is also in SidecarSet "+w.name) {
+			return fmt.Sprint(err)
+		}
+		return ""
+	})
+	other.Spec.Containers[0].Name = "audit"
+	w.must(w.Create(w.Context(), other))
+	w.observed(other.Name)
+	w.eventually("it is refused later", func() string {
+		set := w.read(other.Name)
+		set.Spec.InitContainers = []v1beta1.SidecarContainer{sidecar("log", "i")}
+		err := w.Update(w.Context(), set)
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "container log is also in") {
+			return fmt.Sprint(err)
+		}
+		return ""
+	})
+}
+
+// condition waits until the condition Ready has the reason, and a message with the text.
+func (w *world) condition(reason, says string) {
+	w.Helper()
+	w.eventually("Ready has the reason "+reason, func() string {
+		c := meta.FindStatusCondition(w.read(w.name).Status.Conditions, v1beta1.ConditionReady)
+		if c == nil || c.Reason != reason || !strings.Contains(c.Message, says) {
+			return fmt.Sprint(c)
+		}
+		return ""
+	})
+}
+
+func waitsForBudget(w *world) {
+	w.create(w.set(func(s *v1beta1.SidecarSet) { s.Spec.UpdateStrategy.MaxUnavailable = new(intstr.FromString("100%")) }))
+	uids := w.pods(3)
+	budget := &policy.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "web"}}
+	budget.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": w.name}}
+	budget.Spec.MinAvailable = new(intstr.FromString("100%"))
+	w.must(w.Create(w.Context(), budget))
+	w.eventually("the budget counts its pods", func() string {
+		w.must(w.Get(w.Context(), client.ObjectKeyFromObject(budget), budget))
+		if budget.Status.ObservedGeneration != budget.Generation || budget.Status.CurrentAvailable != 3 {
+			return fmt.Sprintf("%+v", budget.Status)
+		}
+		return ""
+	})
+	w.change(func(s *v1beta1.SidecarSet) { s.Spec.Containers[0].Image = "log:2" })
+	w.condition("WaitingForBudget", "PodUnavailableBudget web refuses UPDATE of pod web-")
+	w.become("log", "log:1 log:1 log:1")
+	w.eventually("relax the budget", func() string {
+		w.must(w.Get(w.Context(), client.ObjectKeyFromObject(budget), budget))
+		budget.Spec.MinAvailable = new(intstr.FromInt32(2))
+		return text(w.Update(w.Context(), budget))
+	})
+	w.become("log", "log:2 log:2 log:2")
+	w.condition("AllUpdated", "3 of 3")
+	w.same(uids)
+}
+
+// cloneSet creates a CloneSet of n pods that the SidecarSet selects, and waits until they are ready beside others.
+func (w *world) cloneSet(n, others int) []types.UID {
+	w.Helper()
+	labels := map[string]string{"app": w.name, "of": "web"} // it must not adopt the others
+	set := &v1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "web"}}
+	set.Spec.Replicas = new(int32(n))
+	set.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+	set.Spec.Template.Labels = labels
+	set.Spec.Template.Spec.Containers = []corev1.Container{{Name: "app", Image: "app:1"}}
+	w.must(w.Create(w.Context(), set))
+	w.ready(n + others)
+	var uids []types.UID
+	for _, pod := range w.list() {
+		if len(pod.OwnerReferences) > 0 {
+			uids = append(uids, pod.UID)
+		}
+	}
+	return uids
+}
+
+// there returns how many of the pods with these uids are left.
+func (w *world) there(uids []types.UID) (n int) {
+	w.Helper()
+	for _, pod := range w.list() {
+		if slices.Contains(uids, pod.UID) && pod.DeletionTimestamp == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// recreates has pods that differ in more than images: those of a CloneSet are evicted one by one, a bare one stays.
+func recreates(w *world) {
+	w.create(w.set())
+	uids := w.cloneSet(3, 0)
+	bare := w.podOf("bare")
+	w.must(w.Create(w.Context(), bare))
+	w.ready(4)
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "all"}}
+	budget.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": w.name}}
+	budget.Spec.MinAvailable = new(intstr.FromString("100%"))
+	w.must(w.Create(w.Context(), budget))
+	w.change(func(s *v1beta1.SidecarSet) { s.Spec.Containers[0].Command = []string{"run"} })
+	w.condition("PodsNotUpgradable", w.name+"/bare")
+	if got := w.there(uids); got != 3 {
+		w.Fatalf("without being asked to, %d of 3 pods are left", got)
+	}
+	w.change(func(s *v1beta1.SidecarSet) {
+		s.Spec.Flotilla = &v1beta1.SidecarSetFlotilla{Recreate: v1beta1.SidecarSetRecreateIfNeeded}
+	})
+	w.condition("RecreatingPods", "disruption budget")
+	if got := w.there(uids); got != 3 {
+		w.Fatalf("against a PodDisruptionBudget, %d of 3 pods are left", got)
+	}
+	w.must(w.Delete(w.Context(), budget))
+	w.eventually("the pods of the CloneSet have the command, one after the other", func() string {
+		ready := 0
+		for _, pod := range w.list() {
+			if podstate.Ready(&pod) && pod.DeletionTimestamp == nil && pod.Name != bare.Name {
+				ready++
+			}
+		}
+		if ready < 2 {
+			w.Fatalf("%d of 3 pods are ready", ready)
+		}
+		if n := w.there(uids); n > 0 || ready < 3 {
+			return fmt.Sprintf("%d are left, %d are ready: %v", n, ready, w.read(w.name).Status.Conditions)
+		}
+		return ""
+	})
+	w.counts(4, 3, 4, 3)
+	w.condition("PodsNotUpgradable", "more than images differ in "+w.name+"/bare")
+	if w.there([]types.UID{bare.UID}) != 1 {
+		w.Error("a pod without a workload was evicted")
+	}
+}
+
+// heals has pods that start without sidecars, because something cannot be computed for them.
+func heals(w *world) {
+	old := w.podOf("older")
+	w.must(w.Create(w.Context(), old))
+	w.must(w.Create(w.Context(), w.set(func(s *v1beta1.SidecarSet) {
+		s.Spec.Containers[0].ResourcesPolicy = &v1beta1.ResourcesPolicy{TargetContainersNameRegex: "none",
+			ResourcesExpr: v1beta1.ResourcesExpr{Requests: &v1beta1.ResourceExprs{CPU: "50m"}}}
+	})))
+	w.observed(w.name)
+	begun := w.read(w.name).CreationTimestamp
+	w.eventually("the head start is over", func() string {
+		probe := w.podOf("probe")
+		w.must(w.Create(w.Context(), probe, client.DryRunAll))
+		if took := probe.CreationTimestamp.Sub(begun.Time); took <= 11*time.Second {
+			return took.String()
+		}
+		return ""
+	})
+	uids := w.cloneSet(2, 1)
+	w.missing(2)
+	w.condition("PodsWithoutSidecars", "2 pods were created without the sidecars")
+	w.change(func(s *v1beta1.SidecarSet) {
+		s.Spec.Flotilla = &v1beta1.SidecarSetFlotilla{Recreate: v1beta1.SidecarSetRecreateIfNeeded}
+	})
+	w.condition("RecreatingPods", "a new pod in its place would not get the current sidecars")
+	if got := w.there(uids); got != 2 {
+		w.Fatalf("while new ones would be no better, %d of 2 pods are left", got)
+	}
+	w.change(func(s *v1beta1.SidecarSet) { s.Spec.Containers[0].ResourcesPolicy.TargetContainersNameRegex = "app" })
+	w.counts(2, 2, 2, 2)
+	w.missing(0)
+	w.condition("AllUpdated", "2 of 2")
+	if w.there(uids) != 0 || w.there([]types.UID{old.UID}) != 1 {
+		w.Errorf("%d pods are left, and %d that is older than the SidecarSet", w.there(uids), w.there([]types.UID{old.UID}))
+	}
+}
+
+// missing waits until the status has so many pods without their sidecars.
+func (w *world) missing(n int32) {
+	w.Helper()
+	w.eventually(fmt.Sprint(n, " pods are missing"), func() string {
+		own := w.read(w.name).Status.Flotilla
+		if own == nil || own.MissingPods != n {
+			return fmt.Sprintf("%+v", own)
 		}
 		return ""
 	})

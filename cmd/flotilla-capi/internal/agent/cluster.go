@@ -22,6 +22,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/admission"
 	"github.com/flotilla-dev/flotilla/member-agent/admission/deletion"
 	"github.com/flotilla-dev/flotilla/member-agent/link/credential"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/guard"
 )
 
 const (
@@ -181,6 +182,9 @@ func (c *cluster) Uninstall(ctx context.Context) error {
 		},
 		&admissionregistrationv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: deletion.Configuration},
+		},
+		&admissionregistrationv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: guard.Configuration},
 		},
 	)
 	for i, object := range objects {

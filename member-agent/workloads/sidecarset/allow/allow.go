@@ -20,8 +20,8 @@ import (
 // KruiseNamespace is where an OpenKruise manager has its objects.
 const KruiseNamespace = "kruise-system"
 
-// interval is how soon a change of the ConfigMaps counts.
-const interval = 30 * time.Second
+// Interval is how soon a change of the ConfigMaps counts.
+const Interval = 30 * time.Second
 
 // Source knows what is allowed. It reads on every replica, as a runnable of the manager.
 type Source struct {
@@ -33,6 +33,8 @@ type Source struct {
 
 	known atomic.Pointer[inject.Allowed]
 	wrong atomic.Pointer[error]
+	// readAt is when the ConfigMaps were read last, in nanoseconds since 1970; 0 is never.
+	readAt atomic.Int64
 }
 
 var _ manager.LeaderElectionRunnable = &Source{}
@@ -46,7 +48,7 @@ func (s *Source) Start(ctx context.Context) error {
 		if s.Needed == nil || s.Needed(ctx) {
 			s.Read(ctx)
 		}
-	}, interval)
+	}, Interval)
 	return nil
 }
 
@@ -61,6 +63,15 @@ func (s *Source) Known() (inject.Allowed, error) {
 		err = *wrong
 	}
 	return allowed, err
+}
+
+// Refresh reads the ConfigMaps unless they were read less than an interval before now.
+func (s *Source) Refresh(ctx context.Context, now time.Time) {
+	if at := s.readAt.Load(); at != 0 && now.Sub(time.Unix(0, at)) < Interval {
+		return
+	}
+	s.Read(ctx)
+	s.readAt.Store(now.UnixNano())
 }
 
 // Read reads the ConfigMaps. One that cannot be read or used allows nothing, and what it allowed before goes on.

@@ -15,10 +15,32 @@ import (
 
 // Conflict returns why pods cannot have the sidecars of a SidecarSet: an older one that may select the same pods has a
 // container, a volume or an annotation of the same name. It is "" if there is none. A canary and its base never meet in
-// a pod.
+// a pod. An older one counts only if no conflict keeps it out of pods itself.
 func Conflict(set *v1beta1.SidecarSet, others []*v1beta1.SidecarSet) string {
+	before := slices.DeleteFunc(slices.Clone(others), func(other *v1beta1.SidecarSet) bool {
+		return other.UID == set.UID || !older(other, set)
+	})
+	return Collision(set, Compatible(before))
+}
+
+// Compatible returns those of the SidecarSets that no older one of them keeps out of pods, in the order given.
+func Compatible(sets []*v1beta1.SidecarSet) []*v1beta1.SidecarSet {
+	sorted := slices.Clone(sets)
+	slices.SortFunc(sorted, byAge)
+	var kept []*v1beta1.SidecarSet
+	for _, set := range sorted {
+		if Collision(set, kept) == "" {
+			kept = append(kept, set)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(sets), func(set *v1beta1.SidecarSet) bool { return !slices.Contains(kept, set) })
+}
+
+// Collision returns what a SidecarSet and one of the others have of the same name, if they may select the same pods,
+// whichever is older. It is "" if they have nothing.
+func Collision(set *v1beta1.SidecarSet, others []*v1beta1.SidecarSet) string {
 	for _, other := range others {
-		if other.UID == set.UID || !older(other, set) || Base(set) == other.Name || Base(other) == set.Name ||
+		if other.Name == set.Name || Base(set) == other.Name || Base(other) == set.Name ||
 			disjoint(set.Spec.Selector, other.Spec.Selector) ||
 			disjoint(set.Spec.NamespaceSelector, other.Spec.NamespaceSelector) {
 			continue
@@ -31,8 +53,10 @@ func Conflict(set *v1beta1.SidecarSet, others []*v1beta1.SidecarSet) string {
 	return ""
 }
 
-func older(a, b *v1beta1.SidecarSet) bool {
-	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
+func older(a, b *v1beta1.SidecarSet) bool { return byAge(a, b) < 0 }
+
+func byAge(a, b *v1beta1.SidecarSet) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
 // common returns what has the same name in both.

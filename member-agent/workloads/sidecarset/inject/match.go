@@ -53,9 +53,18 @@ func ExemptNamespaces() []string {
 
 // Matches reports whether a pod with these labels is selected, in a namespace with this name and these labels.
 func (s Selection) Matches(podLabels map[string]string, namespace string, namespaceLabels map[string]string) bool {
-	return !slices.Contains(ExemptNamespaces(), namespace) && s.pods.Matches(labels.Set(podLabels)) &&
+	return s.MatchesPod(podLabels, namespace) &&
 		(s.namespaces == nil || s.namespaces.Matches(labels.Set(namespaceLabels)))
 }
+
+// MatchesPod reports whether a pod with these labels is selected in a namespace with this name, if the labels of the
+// namespace do not matter or are selected too.
+func (s Selection) MatchesPod(podLabels map[string]string, namespace string) bool {
+	return s.pods != nil && !slices.Contains(ExemptNamespaces(), namespace) && s.pods.Matches(labels.Set(podLabels))
+}
+
+// Namespaced reports whether the labels of namespaces matter.
+func (s Selection) Namespaced() bool { return s.namespaces != nil }
 
 // Base returns the name of the SidecarSet that this one replaces in the pods that it selects, "" if it is no canary.
 func Base(set metav1.Object) string {
@@ -65,21 +74,27 @@ func Base(set metav1.Object) string {
 	return set.GetAnnotations()[v1beta1.AnnotationSidecarSetBase]
 }
 
-// Effective returns those of the SidecarSets that select a pod which the pod gets, by name: not the paused ones, and no
-// base of a canary.
+// Effective returns those of the SidecarSets that select a pod which the pod gets, by name: not the paused ones, no base
+// of a canary that the pod gets, and none that a conflict keeps out.
 func Effective(matched []*v1beta1.SidecarSet) []*v1beta1.SidecarSet {
-	bases := map[string]bool{}
-	for _, set := range matched {
-		if base := Base(set); base != "" && !set.Spec.InjectionStrategy.Paused {
-			bases[base] = true
+	live := slices.DeleteFunc(slices.Clone(matched), func(set *v1beta1.SidecarSet) bool {
+		return set.Spec.InjectionStrategy.Paused || set.DeletionTimestamp != nil
+	})
+	for {
+		bases := map[string]bool{}
+		for _, set := range live {
+			bases[Base(set)] = true
 		}
-	}
-	var out []*v1beta1.SidecarSet
-	for _, set := range matched {
-		if !set.Spec.InjectionStrategy.Paused && !bases[set.Name] && set.DeletionTimestamp == nil {
-			out = append(out, set)
+		out := slices.DeleteFunc(slices.Clone(live), func(set *v1beta1.SidecarSet) bool { return bases[set.Name] })
+		kept := Compatible(out)
+		canary := slices.IndexFunc(out, func(set *v1beta1.SidecarSet) bool {
+			return Base(set) != "" && !slices.Contains(kept, set)
+		})
+		if canary < 0 {
+			slices.SortFunc(kept, func(a, b *v1beta1.SidecarSet) int { return cmp.Compare(a.Name, b.Name) })
+			return kept
 		}
+		// A canary that a conflict keeps out must not keep its base out.
+		live = slices.DeleteFunc(live, func(set *v1beta1.SidecarSet) bool { return set == out[canary] })
 	}
-	slices.SortFunc(out, func(a, b *v1beta1.SidecarSet) int { return cmp.Compare(a.Name, b.Name) })
-	return out
 }

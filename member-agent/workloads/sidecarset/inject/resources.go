@@ -6,10 +6,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/expr"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/marks"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/revision"
 )
 
@@ -162,10 +164,26 @@ func Check(spec *v1beta1.SidecarSetSpec) error {
 	if err := revision.Err(spec); err != nil {
 		return err
 	}
+	if err := checkPairs(spec.Containers); err != nil {
+		return err
+	}
 	if err := checkPolicies("containers", spec.Containers); err != nil {
 		return err
 	}
 	return checkPolicies("initContainers", spec.InitContainers)
+}
+
+// checkPairs errs if the names of the two containers of a hot sidecar would be too long.
+func checkPairs(list []v1beta1.SidecarContainer) error {
+	for i := range list {
+		pair := marks.Pair(list[i].Name)
+		if marks.Hot(&list[i]) && len(validation.IsDNS1123Label(pair[0])) > 0 {
+			return fmt.Errorf("%s: pods have two containers for a sidecar with upgradeType HotUpgrade, and %s cannot be the name "+
+				"of one: give a shorter name of lower case letters, digits and -",
+				field.NewPath("spec", "containers").Index(i).Child("name"), pair[0])
+		}
+	}
+	return nil
 }
 
 func checkPolicies(name string, list []v1beta1.SidecarContainer) error {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -67,33 +68,71 @@ func (m *mutator) wait(ctx context.Context) bool {
 	}) == nil
 }
 
-// matching returns the SidecarSets whose sidecars the pod gets, by name.
+// matching returns the SidecarSets that select the pod. Those whose namespaceSelector cannot be asked, because the
+// namespace is not in the cache in time, are left out, or refuse the pod for now, as their failure policy says.
 func (m *mutator) matching(ctx context.Context, pod *corev1.Pod) ([]*v1beta1.SidecarSet, error) {
 	sets, err := m.all(ctx)
 	if err != nil {
 		return nil, err
 	}
-	namespace := namespaceMetadata()
-	key := client.ObjectKey{Name: pod.Namespace}
-	if err := m.reader.Get(ctx, key, namespace); client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("read namespace %s: %w", pod.Namespace, err)
-	}
-	matched := slices.DeleteFunc(slices.Clone(sets), func(set *v1beta1.SidecarSet) bool {
-		return !m.memo.of(set).selection.Matches(pod.Labels, pod.Namespace, namespace.Labels)
+	matched := slices.DeleteFunc(sets, func(set *v1beta1.SidecarSet) bool {
+		return !m.memo.of(set).selection.MatchesPod(pod.Labels, pod.Namespace)
 	})
-	effective := inject.Effective(matched)
-	return slices.DeleteFunc(slices.Clone(effective), func(set *v1beta1.SidecarSet) bool {
-		return inject.Conflict(set, effective) != ""
+	namespaced := func(set *v1beta1.SidecarSet) bool { return m.memo.of(set).selection.Namespaced() }
+	if !slices.ContainsFunc(matched, namespaced) {
+		return matched, nil
+	}
+	labels, known, err := m.namespaceLabels(ctx, pod.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	if !known {
+		for _, set := range matched {
+			if namespaced(set) && failurePolicy(set) == admissionregistrationv1.Fail {
+				return nil, admission.Later(fmt.Errorf("this replica does not know namespace %s yet, which SidecarSet %s with "+
+					"failurePolicy Fail may select: try again in a moment", pod.Namespace, set.Name))
+			}
+		}
+		return slices.DeleteFunc(matched, namespaced), nil
+	}
+	return slices.DeleteFunc(matched, func(set *v1beta1.SidecarSet) bool {
+		return !m.memo.of(set).selection.Matches(pod.Labels, pod.Namespace, labels)
 	}), nil
 }
 
-// inject changes the pod. One SidecarSet after the other is left out that cannot be injected and may be.
+// namespaceLabels returns the labels of a namespace. One that is not in the cache is waited for, for most of the time
+// that the request has: a pod may be created as soon as its namespace.
+func (m *mutator) namespaceLabels(ctx context.Context, name string) (labels map[string]string, known bool, err error) {
+	const interval = 5 * time.Millisecond
+	until := ctx
+	if end, has := ctx.Deadline(); has {
+		var cancel context.CancelFunc
+		until, cancel = context.WithTimeout(ctx, time.Until(end)*3/4)
+		defer cancel()
+	}
+	namespace := namespaceMetadata()
+	err = wait.PollUntilContextCancel(until, interval, true, func(ctx context.Context) (bool, error) {
+		err := m.reader.Get(ctx, client.ObjectKey{Name: name}, namespace)
+		return err == nil, client.IgnoreNotFound(err)
+	})
+	switch {
+	case err == nil:
+		return namespace.Labels, true, nil
+	case wait.Interrupted(err) || errors.Is(err, context.DeadlineExceeded):
+		return nil, false, nil
+	}
+	return nil, false, fmt.Errorf("read namespace %s: %w", name, err)
+}
+
+// inject changes the pod. One SidecarSet after the other is left out that cannot be injected and may be. The base of a
+// canary that is left out takes its place.
 func (m *mutator) inject(
 	ctx context.Context, request *admission.Request, pod *corev1.Pod, matched []*v1beta1.SidecarSet,
 ) error {
 	allowed, _ := m.allowed.Known()
 	for {
-		sets, failure := m.sets(ctx, request, pod, matched)
+		effective := inject.Effective(matched)
+		sets, failure := m.sets(ctx, request, pod, effective)
 		if failure == nil {
 			changed := pod.DeepCopy()
 			err := inject.Pod(changed, sets, allowed, m.clock.Now())
@@ -106,7 +145,7 @@ func (m *mutator) inject(
 			}
 		}
 		at := slices.IndexFunc(matched, func(set *v1beta1.SidecarSet) bool { return set.Name == failure.Set })
-		if at < 0 || matched[at].Spec.Flotilla != nil && matched[at].Spec.Flotilla.FailurePolicy == v1beta1.SidecarSetFail {
+		if at < 0 || failurePolicy(matched[at]) == admissionregistrationv1.Fail {
 			return failure
 		}
 		m.logger(request).Error(failure, "admitted a pod without the sidecars of a SidecarSet", "sidecarSet", failure.Set)

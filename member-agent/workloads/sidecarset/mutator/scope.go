@@ -23,7 +23,6 @@ func (m *mutator) scope(ctx context.Context) ([]admission.Scope, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.memo.keep(sets)
 	var out []admission.Scope
 	for _, set := range sets {
 		out = append(out, scopeOf(set))

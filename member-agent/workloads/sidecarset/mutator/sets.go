@@ -3,6 +3,7 @@ package mutator
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -47,19 +48,22 @@ func (m *memo) of(set *v1beta1.SidecarSet) *prepared {
 	return have
 }
 
-// keep forgets the sets that are not among these.
-func (m *memo) keep(sets []*v1beta1.SidecarSet) {
+// keep forgets the sets that are not among these, if there are any.
+func (m *memo) keep(sets []v1beta1.SidecarSet) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for uid := range m.sets {
-		if !slices.ContainsFunc(sets, func(s *v1beta1.SidecarSet) bool { return string(s.UID) == uid }) {
-			delete(m.sets, uid)
-		}
+	if len(m.sets) <= len(sets) {
+		return
 	}
+	there := make(map[string]bool, len(sets))
+	for i := range sets {
+		there[string(sets[i].UID)] = true
+	}
+	maps.DeleteFunc(m.sets, func(uid string, _ *prepared) bool { return !there[uid] })
 }
 
-// all returns the SidecarSets that inject: those that can be injected, that no hub owns, and that are in no conflict
-// with an older one. They are the cache's and must not be changed.
+// all returns the SidecarSets that inject: those that can be injected, and that no hub owns. They are the cache's and
+// must not be changed; the list is the caller's.
 func (m *mutator) all(ctx context.Context) ([]*v1beta1.SidecarSet, error) {
 	var list v1beta1.SidecarSetList
 	if err := m.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -80,6 +84,7 @@ func (m *mutator) all(ctx context.Context) ([]*v1beta1.SidecarSet, error) {
 		}
 		out = append(out, set)
 	}
+	m.memo.keep(list.Items) // on every replica: the scope is asked for on the leader alone
 	return out, nil
 }
 

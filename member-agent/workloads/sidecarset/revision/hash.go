@@ -3,6 +3,7 @@
 package revision
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -33,13 +34,47 @@ func HashesOf(spec *v1beta1.SidecarSetSpec) (Hashes, error) {
 	if out.All, err = hash(containers, inits); err != nil {
 		return Hashes{}, err
 	}
+	out.WithoutImage, err = withoutImage(containers, inits)
+	return out, err
+}
+
+func withoutImage(containers, inits []v1beta1.SidecarContainer) (string, error) {
 	for _, list := range [][]v1beta1.SidecarContainer{containers, inits} {
 		for i := range list {
 			list[i].Image = ""
 		}
 	}
-	out.WithoutImage, err = hash(containers, inits)
-	return out, err
+	return hash(containers, inits)
+}
+
+// Implied returns the names of the containers whose pull policy follows from their image, because they name none. The
+// hash without images has it nevertheless, so it changes with the image from the tag latest to another one.
+func Implied(spec *v1beta1.SidecarSetSpec) []string {
+	var out []string
+	for _, list := range [][]v1beta1.SidecarContainer{spec.Containers, spec.InitContainers} {
+		for i := range list {
+			if list[i].ImagePullPolicy == "" {
+				out = append(out, list[i].Name)
+			}
+		}
+	}
+	return out
+}
+
+// WithoutImage returns the hash without images if the containers that name no pull policy have these, by their names.
+// It errs for containers that cannot be decoded.
+func WithoutImage(spec *v1beta1.SidecarSetSpec, policies map[string]corev1.PullPolicy) (string, error) {
+	spec = spec.DeepCopy()
+	for _, list := range [][]v1beta1.SidecarContainer{spec.Containers, spec.InitContainers} {
+		for i := range list {
+			list[i].ImagePullPolicy = cmp.Or(list[i].ImagePullPolicy, policies[list[i].Name])
+		}
+	}
+	containers, inits, err := defaulted(spec)
+	if err != nil {
+		return "", err
+	}
+	return withoutImage(containers, inits)
 }
 
 // defaulted returns copies of the containers and init containers with the values that absent fields have.

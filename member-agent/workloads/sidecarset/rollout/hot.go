@@ -16,7 +16,7 @@ const noVersion = "0"
 // upgradeHot gives the container of the pair that does not work the new image. It works from then on; the other one is
 // emptied once the pod is ready.
 func (c *change) upgradeHot(set *Set, sidecar *v1beta1.SidecarContainer) error {
-	worker := containerOf(c.pod, marks.Working(c.pod)[sidecar.Name])
+	worker := containerOf(c.pod, working(c.pod, sidecar))
 	if worker != nil && worker.Image == sidecar.Image {
 		return nil
 	}
@@ -43,7 +43,7 @@ func nextOf(pod *corev1.Pod, sidecar *v1beta1.SidecarContainer) (next, old strin
 			return name, pair[1-i]
 		}
 	}
-	if marks.Working(pod)[sidecar.Name] == pair[0] {
+	if working(pod, sidecar) == pair[0] {
 		return pair[1], pair[0]
 	}
 	return pair[0], pair[1]
@@ -52,7 +52,7 @@ func nextOf(pod *corev1.Pod, sidecar *v1beta1.SidecarContainer) (next, old strin
 // idle returns the container of a pair that does not work.
 func idle(pod *corev1.Pod, sidecar *v1beta1.SidecarContainer) string {
 	pair := marks.Pair(sidecar.Name)
-	if marks.Working(pod)[sidecar.Name] == pair[0] {
+	if working(pod, sidecar) == pair[0] {
 		return pair[1]
 	}
 	return pair[0]
@@ -86,14 +86,14 @@ func (p *Plan) flips(set *Set, views []view) error {
 				c.empty(sidecar)
 			}
 		}
-		if len(c.images) == 0 {
+		if len(c.images) == 0 || set.Held[v.pod.UID] {
 			continue
 		}
 		patch, err := c.patch()
 		if err != nil {
 			return fmt.Errorf("plan to empty a container of pod %s/%s: %w", v.pod.Namespace, v.pod.Name, err)
 		}
-		p.Writes = append(p.Writes, Write{Pod: v.pod, Patch: patch})
+		p.Writes = append(p.Writes, Write{Pod: v.pod, Patch: patch, Disrupts: true})
 	}
 	return nil
 }
@@ -107,5 +107,5 @@ func (c *change) empty(sidecar *v1beta1.SidecarContainer) {
 	}
 	c.image(name, sidecar.UpgradeStrategy.HotUpgradeEmptyImage)
 	c.annotations[v1beta1.PrefixSidecarVersion+name] = noVersion
-	c.annotations[v1beta1.PrefixSidecarVersionAlt+marks.Working(c.pod)[sidecar.Name]] = noVersion
+	c.annotations[v1beta1.PrefixSidecarVersionAlt+working(c.pod, sidecar)] = noVersion
 }

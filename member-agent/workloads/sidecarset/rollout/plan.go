@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -25,6 +26,8 @@ type Plan struct {
 	Counts Counts
 	// NotUpgradable are the names of pods that differ from the SidecarSet in more than images, sorted.
 	NotUpgradable []string
+	// Recreate are the pods to evict, in this order, at most one of each workload.
+	Recreate []*corev1.Pod
 	// Pending is how many pods a later pass updates.
 	Pending int
 }
@@ -39,6 +42,8 @@ type Write struct {
 	Pod       *corev1.Pod
 	Patch     []byte
 	Condition []byte
+	// Disrupts: the patch restarts a container.
+	Disrupts bool
 }
 
 // PlanOf decides about the pods that the SidecarSet selects. It errs for limits that cannot be computed and for values
@@ -46,8 +51,13 @@ type Write struct {
 func PlanOf(set *Set, pods []*corev1.Pod, allowed inject.Allowed, now time.Time) (Plan, error) {
 	var plan Plan
 	var views []view
+	same := newSameButImages(set)
 	for _, pod := range pods {
-		if v, ok := viewOf(set, pod); ok {
+		v, ok, err := viewOf(set, same, pod)
+		if err != nil {
+			return plan, fmt.Errorf("compare the sidecars of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+		if ok {
 			views = append(views, v)
 			plan.Counts.add(v)
 			if !v.updated && !v.upgradable {
@@ -79,6 +89,10 @@ func (p *Plan) updates(set *Set, views []view, allowed inject.Allowed, now time.
 		if p.writes(v.pod) {
 			continue
 		}
+		if !v.upgradable {
+			p.Recreate = append(p.Recreate, v.pod)
+			continue
+		}
 		write, err := update(set, v.pod, allowed, now)
 		if err != nil {
 			return fmt.Errorf("plan the update of pod %s/%s: %w", v.pod.Namespace, v.pod.Name, err)
@@ -106,10 +120,15 @@ func (c *Counts) add(v view) {
 	c.UpdatedReady += one(v.updated && v.ready)
 }
 
-// choose returns the pods to update now, and how many a later pass updates.
+// choose returns the pods to update or to evict now, and how many a later pass brings up to date.
 func choose(set *Set, views []view) (chosen []view, pending int, err error) {
+	if set.Recreate {
+		for _, pod := range set.Missing {
+			views = append(views, view{pod: pod, consistent: true})
+		}
+	}
 	strategy, matched := &set.Spec.UpdateStrategy, int32(len(views))
-	eligible, done, unavailable, err := candidates(strategy, views)
+	eligible, done, unavailable, err := candidates(set, views)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -126,46 +145,60 @@ func choose(set *Set, views []view) (chosen []view, pending int, err error) {
 		return nil, 0, err
 	}
 	sorted = sorted[:max(0, len(sorted)-int(kept))]
-	room := int(most) - unavailable
+	before := len(sorted)
+	sorted = slices.DeleteFunc(sorted, func(v view) bool { return set.Held[v.pod.UID] })
+	chosen, waiting := within(set, sorted, int(most)-unavailable)
+	return chosen, before - len(sorted) + waiting, nil
+}
+
+// within returns the first of the sorted pods that may become unavailable, if room of them may, and how many wait.
+func within(set *Set, sorted []view, room int) (chosen []view, waiting int) {
 	for _, v := range sorted {
-		if !podReady(v.pod) {
+		if v.upgradable && !podReady(v.pod) {
 			room-- // it is updated whatever the limit is, and is unavailable until the update has arrived
 		}
 	}
+	loses := map[types.UID]bool{} // workloads, one pod at a time
 	for _, v := range sorted {
+		owner := ownerOf(v.pod)
+		evicted := !v.upgradable
+		if evicted && (loses[owner] || set.InFlight[owner]) || podReady(v.pod) && room <= 0 {
+			waiting++
+			continue
+		}
 		if podReady(v.pod) {
-			if room <= 0 {
-				pending++
-				continue
-			}
 			room--
+		}
+		if evicted {
+			loses[owner] = true
 		}
 		chosen = append(chosen, v)
 	}
-	return chosen, pending, nil
+	return chosen, waiting
 }
 
-// candidates returns the pods that can get the current revision now, those that have it, and how many of these are not
-// available. A pod that is ready waits for the change before to arrive; one that is not may wait for ever.
-func candidates(strategy *v1beta1.SidecarSetUpdateStrategy, views []view) (
-	eligible []view, done []*corev1.Pod, unavailable int, err error,
-) {
+// candidates returns the pods that can get the current revision now, by a patch or by a new pod in their place, those
+// that have it, and how many of these are not available. A pod that is ready waits for the change before to arrive; one
+// that is not may wait for ever.
+func candidates(set *Set, views []view) (eligible []view, done []*corev1.Pod, unavailable int, err error) {
+	strategy := &set.Spec.UpdateStrategy
 	selected := labels.Everything()
 	if strategy.Selector != nil {
 		if selected, err = metav1.LabelSelectorAsSelector(strategy.Selector); err != nil {
 			return nil, nil, 0, fmt.Errorf("updateStrategy.selector cannot be used: %w", err)
 		}
 	}
+	unavailable = len(set.InFlight)
 	for _, v := range views {
 		switch {
 		case v.updated:
 			done = append(done, v.pod)
-			if !v.ready {
+			if !v.ready && !set.InFlight[ownerOf(v.pod)] {
 				unavailable++
 			}
 		case !v.consistent && podReady(v.pod):
 			unavailable++ // the change before has not arrived
-		case v.upgradable && selected.Matches(labels.Set(v.pod.Labels)):
+		case (v.upgradable || set.Recreate && ownerOf(v.pod) != "") && selected.Matches(labels.Set(v.pod.Labels)):
 			eligible = append(eligible, v)
 		}
 	}

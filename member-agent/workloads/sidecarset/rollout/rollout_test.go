@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -13,9 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/inject"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/marks"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/revision"
@@ -346,5 +349,119 @@ func TestLimits(t *testing.T) {
 		if got, want := strings.Count(w.images("log"), "log:4"), pods-min(pods, partition); got < want {
 			t.Fatalf("seed %d: %d of %d pods are updated, want %d: %s", seed, got, pods, want, w.images("log"))
 		}
+	}
+}
+
+// TestImagesAlone: whatever the tag is, a change of images reaches running pods in place.
+func TestImagesAlone(t *testing.T) {
+	const plain = "{containers: [{name: log, image: '%s'}]}"
+	for _, tt := range []struct {
+		name, from, to string
+		// admitted is the pull policy that a plugin of the API server gives all pods.
+		admitted corev1.PullPolicy
+		want     bool
+	}{
+		{"latest becomes a tag", fmt.Sprintf(plain, "log:latest"), fmt.Sprintf(plain, "log:2"), "", true},
+		{"a tag becomes latest", fmt.Sprintf(plain, "log:1"), fmt.Sprintf(plain, "log:latest"), "", true},
+		{"no tag becomes a digest", fmt.Sprintf(plain, "log"), fmt.Sprintf(plain, "log@sha256:abc"), "", true},
+		{"all pods pull always", fmt.Sprintf(plain, "log:1"), fmt.Sprintf(plain, "log:latest"), corev1.PullAlways, true},
+		{"a native sidecar", "{initContainers: [{name: log, image: 'log:latest', restartPolicy: Always}]}",
+			"{initContainers: [{name: log, image: 'log:2', restartPolicy: Always}]}", "", true},
+		{"two containers", "{containers: [{name: log, image: log}, {name: b, image: 'b:1'}]}",
+			"{containers: [{name: log, image: 'log:2'}, {name: b, image: b}]}", "", true},
+		{"another pull policy", "{containers: [{name: log, image: 'log:1'}]}",
+			"{containers: [{name: log, image: 'log:2', imagePullPolicy: Never}]}", "", false},
+		{"latest and another command", fmt.Sprintf(plain, "log:latest"),
+			"{containers: [{name: log, image: 'log:2', command: [a]}]}", "", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			pod := w.pod(setOf(t, 1, tt.from), "web", nil)
+			for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+				for i := range list { // as the API server does
+					list[i].ImagePullPolicy = corev1.PullIfNotPresent
+					if strings.HasSuffix(list[i].Image, ":latest") || !strings.Contains(list[i].Image, ":") {
+						list[i].ImagePullPolicy = corev1.PullAlways
+					}
+					list[i].ImagePullPolicy = cmp.Or(tt.admitted, list[i].ImagePullPolicy)
+				}
+			}
+			if _, err := podset.Slim(pod); err != nil { // as in the cache
+				t.Fatal(err)
+			}
+			for range 2 {
+				w.pass(setOf(t, 2, tt.to))
+				w.kubelet(pod)
+			}
+			plan := w.pass(setOf(t, 2, tt.to))
+			if got := plan.Counts.Updated == 1 && len(plan.NotUpgradable) == 0; got != tt.want {
+				t.Errorf("the change reaches the pod: %t, want %t; %+v", got, tt.want, plan)
+			}
+		})
+	}
+}
+
+// TestPodsThatLackAContainer: they are counted, and are to be created anew.
+func TestPodsThatLackAContainer(t *testing.T) {
+	for name, spec := range map[string]string{
+		"a native sidecar": "{" + one + ", initContainers: [{name: net, image: i, restartPolicy: Always}]}",
+		"a container":      "{containers: [{name: log, image: 'log:1'}, {name: b, image: b}]}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.pod(setOf(t, 1, "{"+one+"}"), "web", nil)
+			plan := w.pass(setOf(t, 2, spec))
+			if plan.Counts != (rollout.Counts{Matched: 1, Ready: 1}) || !slices.Equal(plan.NotUpgradable, []string{"shop/web"}) {
+				t.Errorf("%+v", plan)
+			}
+		})
+	}
+}
+
+// TestHotUpgradeOfAHostilePod: whoever may change the pod writes which container works. What is written must be valid.
+func TestHotUpgradeOfAHostilePod(t *testing.T) {
+	for _, value := range []string{"", "{", `{"log":"a b/c!"}`, `{"log":""}`, `{"log":"app"}`, `{"log":"log-1"}`} {
+		w := newWorld(t)
+		pod := w.pod(setOf(t, 1, fmt.Sprintf(hot, 1)), "web", nil)
+		pod.Annotations[v1beta1.AnnotationSidecarSetWorking] = value
+		for range 3 {
+			w.pass(setOf(t, 7, fmt.Sprintf(hot, 2)))
+			w.kubelet(pod)
+			for key := range pod.Annotations {
+				if problems := validation.IsQualifiedName(key); len(problems) > 0 {
+					t.Fatalf("%q: annotation %q: %v", value, key, problems)
+				}
+			}
+		}
+		if got := w.images("log-1") + " " + w.images("log-2"); got != "empty log:2" {
+			t.Errorf("%q: images %s", value, got)
+		}
+	}
+}
+
+// TestHeldPods: pods that a budget keeps as they are leave their place to others, within the same limits.
+func TestHeldPods(t *testing.T) {
+	for _, tt := range []struct {
+		name, spec string
+		want       string
+	}{
+		{"one by one", "{" + two + "}", "log:1 log:1 log:1 log:2 log:1 log:1"},
+		{"as many as may be unavailable", "{" + two + ", updateStrategy: {maxUnavailable: 3}}",
+			"log:1 log:2 log:2 log:2 log:1 log:1"},
+		{"a partition stays", "{" + two + ", updateStrategy: {maxUnavailable: 6, partition: 3}}",
+			"log:1 log:1 log:1 log:2 log:1 log:1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			for i := range 6 {
+				w.pod(setOf(t, 1, "{"+one+"}"), fmt.Sprint("web-", 9-i), nil)
+			}
+			set := setOf(t, 2, tt.spec)
+			set.Held = map[types.UID]bool{"web-4": true, "web-5": true} // the first two in the order
+			plan := w.pass(set)
+			if got := w.images("log"); got != tt.want || plan.Pending < 2 {
+				t.Errorf("images %q, want %q; %d pods are pending", got, tt.want, plan.Pending)
+			}
+		})
 	}
 }

@@ -108,7 +108,7 @@ func update(set *Set, pod *corev1.Pod, allowed inject.Allowed, now time.Time) (W
 		return Write{}, err
 	}
 	condition, err := conditionPatch(pod, set.Name, true, now)
-	return Write{Pod: pod, Patch: patch, Condition: condition}, err
+	return Write{Pod: pod, Patch: patch, Condition: condition, Disrupts: len(c.images) > 0}, err
 }
 
 // remember notes what the containers ran whose images change.

@@ -4,9 +4,12 @@
 //	plan.go       the pods of this pass, within partition and maxUnavailable, and the numbers of the status
 //	update.go     the patch of a pod that gets new images
 //	hot.go        the two containers of a hot sidecar: which one is next, and the change to it
+//	recreate.go   whether a workload can lose a pod that only a new one can replace
+//	same.go       whether a pod differs in images alone
 //	condition.go  the condition of a pod that says whether changes can reach it
 //
-// Only images reach running pods. A pod whose sidecars differ in anything else stays as it is.
+// Only images reach running pods. A pod whose sidecars differ in anything else stays as it is, unless the user lets it
+// be created again by its workload.
 package rollout
 
 import (
@@ -14,6 +17,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
@@ -30,6 +34,14 @@ type Set struct {
 	Hashes revision.Hashes
 	// Revision is the name of the current ControllerRevision, Version the resourceVersion of the SidecarSet.
 	Revision, Version string
+	// Held are pods that must not be disrupted now, because a budget refused it. Others go first.
+	Held map[types.UID]bool
+	// Recreate: pods that no patch can bring up to date are evicted, if a workload creates them again.
+	Recreate bool
+	// Missing are selected pods that were created without the sidecars.
+	Missing []*corev1.Pod
+	// InFlight are the uids of workloads that have not replaced an evicted pod yet.
+	InFlight map[types.UID]bool
 }
 
 // view is what a pod has of a SidecarSet.
@@ -41,36 +53,53 @@ type view struct {
 	consistent, ready bool
 }
 
-// viewOf returns what a pod has; false if it does not have the sidecars of the set.
-func viewOf(set *Set, pod *corev1.Pod) (view, bool) {
-	if !podstate.Active(pod) || !marks.Injected(pod, set.Name) || !hasAll(set.Spec, pod) {
-		return view{}, false
+// viewOf returns what a pod has; false if it does not have the sidecars of the set. A pod that lacks a container, such
+// as a native sidecar that was added to the set, cannot get it: it is neither updated nor upgradable.
+func viewOf(set *Set, same *sameButImages, pod *corev1.Pod) (view, bool, error) {
+	if !podstate.Active(pod) || !marks.Injected(pod, set.Name) {
+		return view{}, false, nil
 	}
 	has, _ := marks.Of(pod, set.Name)
-	v := view{pod: pod, updated: has.All == set.Hashes.All, upgradable: has.WithoutImage == set.Hashes.WithoutImage}
+	v := view{pod: pod, consistent: true}
+	complete := hasAll(set.Spec, pod)
+	if complete {
+		var err error
+		v.updated = has.All == set.Hashes.All
+		if v.upgradable, err = same.as(pod, has.WithoutImage); err != nil {
+			return view{}, false, err
+		}
+	}
 	last := marks.States(pod)[set.Name].LastContainerStatuses
 	v.consistent = !slices.ContainsFunc(marks.Names(set.Spec), func(name string) bool {
 		before, changed := last[name]
-		return changed && !arrived(pod, name, before)
+		return changed && containerOf(pod, name) != nil && !arrived(pod, name, before)
 	})
-	v.ready = v.consistent && podstate.Ready(pod) && emptied(set.Spec, pod)
-	return v, true
+	v.ready = v.consistent && podstate.Ready(pod) && (!complete || emptied(set.Spec, pod))
+	return v, true, nil
 }
 
 // hasAll reports whether the pod has all containers of the set.
 func hasAll(spec *v1beta1.SidecarSetSpec, pod *corev1.Pod) bool {
-	working := marks.Working(pod)
-	for i := range spec.Containers {
-		if marks.Hot(&spec.Containers[i]) && working[spec.Containers[i].Name] == "" {
-			return false
-		}
-	}
 	for _, name := range marks.Names(spec) {
 		if containerOf(pod, name) == nil {
 			return false
 		}
 	}
 	return true
+}
+
+// working returns which container of a pair works: the one that the pod names, or if that is none of the pair, the one
+// that does not have the empty image. Whoever may change the pod writes the annotation.
+func working(pod *corev1.Pod, sidecar *v1beta1.SidecarContainer) string {
+	pair := marks.Pair(sidecar.Name)
+	if name := marks.Working(pod)[sidecar.Name]; slices.Contains(pair[:], name) {
+		return name
+	}
+	first := containerOf(pod, pair[0])
+	if first != nil && first.Image == sidecar.UpgradeStrategy.HotUpgradeEmptyImage {
+		return pair[1]
+	}
+	return pair[0]
 }
 
 // arrived reports whether a container whose image was changed runs it.

@@ -1,0 +1,279 @@
+package sidecarset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/marks"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/rollout"
+)
+
+// mostWorkloads is how many workloads a pass reads from the API server.
+const mostWorkloads = 10
+
+// eviction is a pod that was evicted, and has not been replaced as far as is known.
+type eviction struct {
+	pod types.NamespacedName
+	uid types.UID
+	at  time.Time
+}
+
+const (
+	// evictionTimeout is how long an eviction may take. Clients repeat what the API server refuses for a while only, such
+	// as while a PodDisruptionBudget is not counted yet; a pass does not wait for that.
+	evictionTimeout = 3 * time.Second
+	// evictionSeen is when the cache shows an eviction that was carried out.
+	evictionSeen = 10 * time.Second
+)
+
+// recreates reports whether pods are evicted for their workloads to create them again. Not while new pods get no
+// sidecars, or those of another revision: they would be no better.
+func (s *scope) recreates() bool {
+	own := s.set.Spec.Flotilla
+	return own != nil && own.Recreate == v1beta1.SidecarSetRecreateIfNeeded && s.injects() && !s.Budget.Expired &&
+		s.set.Spec.InjectionStrategy.Revision == nil
+}
+
+// settle forgets evictions whose workload has replaced the pod: the pod is gone, and all pods of the workload are
+// ready. It returns the uids of the owners that have not.
+func (r *Reconciler) settle(ctx context.Context, s *scope) (map[types.UID]bool, error) {
+	inFlight := map[types.UID]bool{}
+	for owner, evicted := range s.Memory.evicted {
+		pod := &corev1.Pod{}
+		err := r.Client.Get(ctx, evicted.pod, pod, client.UnsafeDisableDeepCopy)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("read pod %s: %w", evicted.pod, err)
+		}
+		gone := err != nil || pod.UID != evicted.uid
+		if !gone && pod.DeletionTimestamp == nil && r.Clock.Since(evicted.at) > evictionSeen {
+			delete(s.Memory.evicted, owner) // nobody knew whether it was carried out: it was not
+			continue
+		}
+		if gone {
+			ready, err := r.ownerReady(ctx, s, owner, evicted.pod.Namespace)
+			if err != nil {
+				return nil, err
+			}
+			gone = ready
+		}
+		if gone {
+			delete(s.Memory.evicted, owner)
+			continue
+		}
+		inFlight[owner] = true
+		s.Sooner(askAgain)
+	}
+	return inFlight, nil
+}
+
+// ownerReady reports whether all pods that an owner is to have are there and ready. So they are of one that is gone.
+func (r *Reconciler) ownerReady(ctx context.Context, s *scope, owner types.UID, namespace string) (bool, error) {
+	set, err := r.Pods.Observe(owner, nil)
+	if err != nil {
+		return false, err
+	}
+	if len(set.Active) == 0 {
+		return len(set.Terminating) == 0, nil // the owner has been scaled to nothing, or another one has its pods
+	}
+	ref := rollout.Owner(set.Active[0])
+	if ref == nil {
+		return true, nil
+	}
+	w, err := r.workload(ctx, s, ref, namespace)
+	return err == nil && (w == nil || w.Complete(set.Active)), err
+}
+
+// workload reads the owner of a pod, or the Deployment of a ReplicaSet; nil if it is gone. Each is read once in a pass.
+func (r *Reconciler) workload(
+	ctx context.Context, s *scope, ref *metav1.OwnerReference, namespace string,
+) (*rollout.Workload, error) {
+	if have, known := s.workloads[ref.UID]; known {
+		return have, nil
+	}
+	object, err := r.read(ctx, ref, namespace)
+	if err != nil {
+		return nil, err
+	}
+	if object != nil && object.GetKind() == "ReplicaSet" {
+		if parent := metav1.GetControllerOfNoCopy(object); parent != nil &&
+			parent.APIVersion == appsv1.SchemeGroupVersion.String() && parent.Kind == "Deployment" {
+			if object, err = r.read(ctx, parent, namespace); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if object == nil {
+		s.workloads[ref.UID] = nil
+		return nil, nil
+	}
+	w := rollout.WorkloadOf(object)
+	granted, err := r.Gate.Budget(ctx, object)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("ask for the budget of %s: %w", w.Name, err)
+	case granted.Expired:
+		w.Waits = "the hub is not in contact, or has granted its limits to other clusters"
+	case granted.Amounts != nil && granted.Amounts.Unavailable <= 0:
+		w.Waits = "the hub lets none of its pods in this cluster be unavailable now"
+	}
+	s.workloads[ref.UID] = &w
+	return &w, nil
+}
+
+// read returns an owner from the API server, nil if it is gone.
+func (r *Reconciler) read(
+	ctx context.Context, ref *metav1.OwnerReference, namespace string,
+) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	object.SetAPIVersion(ref.APIVersion)
+	object.SetKind(ref.Kind)
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, object)
+	if apierrors.IsNotFound(err) || err == nil && object.GetUID() != ref.UID {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s %s/%s: %w", ref.Kind, namespace, ref.Name, err)
+	}
+	return object, nil
+}
+
+// refuses returns why a pod must not be evicted now, "" if it may be.
+func (r *Reconciler) refuses(ctx context.Context, s *scope, pod *corev1.Pod) (string, error) {
+	ref := rollout.Owner(pod)
+	set, err := r.Pods.Observe(ref.UID, nil)
+	if err != nil {
+		return "", err
+	}
+	if _, known := s.workloads[ref.UID]; !known && len(s.workloads) >= mostWorkloads {
+		return "other workloads come first", nil
+	}
+	w, err := r.workload(ctx, s, ref, pod.Namespace)
+	if err != nil {
+		return "", err
+	}
+	if w == nil {
+		return ref.Kind + " " + ref.Name + " is gone", nil
+	}
+	if why := w.Refuses(pod, set.Active); why != "" {
+		return why, nil
+	}
+	return r.probe(ctx, s, pod)
+}
+
+// probe asks the API server, by a dry run, whether a new pod like this one gets the current sidecars. It returns why
+// not, "" if it does. An eviction while the webhook is away would only make another pod without.
+func (r *Reconciler) probe(ctx context.Context, s *scope, pod *corev1.Pod) (string, error) {
+	whole := &corev1.Pod{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(pod), whole); apierrors.IsNotFound(err) {
+		return "it is gone", nil
+	} else if err != nil {
+		return "", fmt.Errorf("read pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	like := rollout.Like(whole)
+	err := r.Client.Create(ctx, like, client.DryRunAll)
+	if err != nil {
+		return "a new pod in its place would be refused: " + err.Error(), nil
+	}
+	if has, _ := marks.Of(like, s.set.Name); !marks.Injected(like, s.set.Name) || has.All != s.hashes.All {
+		return "a new pod in its place would not get the current sidecars, as while the webhook of the agent is away", nil
+	}
+	return "", nil
+}
+
+// admit holds the pods of the plan that must not be evicted now: because of their workload, because a new pod would be
+// no better, or because a budget refuses. It reports whether there are any.
+func (r *Reconciler) admit(ctx context.Context, s *scope, granted map[types.UID]bool) (held bool, err error) {
+	for _, pod := range s.plan.Recreate {
+		if granted[pod.UID] {
+			continue
+		}
+		why, err := r.refuses(ctx, s, pod)
+		if err != nil {
+			return false, err
+		}
+		if why == "" && r.Disruptions != nil {
+			refusals, err := r.Disruptions.Ask(ctx, pod.Namespace, policy.PubEvictOperation, []*corev1.Pod{pod}, false)
+			if err != nil {
+				return false, fmt.Errorf("ask the budgets of namespace %s: %w", pod.Namespace, err)
+			}
+			if refusal := refusals[pod.Name]; refusal != nil {
+				why = refusal.Error()
+			}
+		}
+		if why != "" {
+			s.stay(pod, why)
+			held = true
+			continue
+		}
+		granted[pod.UID] = true
+	}
+	return held, nil
+}
+
+// evict evicts the pods of the plan. One that a PodDisruptionBudget refuses waits.
+func (r *Reconciler) evict(ctx context.Context, s *scope) {
+	for _, pod := range s.plan.Recreate {
+		err := r.evictOne(ctx, pod)
+		switch {
+		case apierrors.IsTooManyRequests(err):
+			s.stay(pod, strings.TrimSuffix(err.Error(), ".")) // names the budget
+			continue
+		case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+			s.Sooner(podDelay)
+			continue
+		case errors.Is(err, context.DeadlineExceeded):
+			s.stay(pod, "the API server has not decided about its eviction, as while its disruption budget is being processed")
+		case err != nil:
+			s.Fail(failureUpdate, fmt.Errorf("evict pod %s/%s: %w", pod.Namespace, pod.Name, err))
+			continue
+		default:
+			s.evicted, s.worked = append(s.evicted, pod.Namespace+"/"+pod.Name), true
+			s.Sooner(askAgain)
+		}
+		if s.Memory.evicted == nil {
+			s.Memory.evicted = map[types.UID]eviction{}
+		}
+		s.Memory.evicted[rollout.Owner(pod).UID] = eviction{client.ObjectKeyFromObject(pod), pod.UID, r.Clock.Now()}
+	}
+}
+
+func (r *Reconciler) evictOne(ctx context.Context, pod *corev1.Pod) error {
+	ctx, cancel := context.WithTimeout(ctx, evictionTimeout)
+	defer cancel()
+	return r.Client.SubResource("eviction").Create(ctx, pod.DeepCopy(), &policyv1.Eviction{
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
+	})
+}
+
+// stay keeps a pod from being evicted in this pass, and says why.
+func (s *scope) stay(pod *corev1.Pod, why string) {
+	s.held[pod.UID] = true
+	s.stays = append(s.stays, fmt.Sprintf("%s/%s: %s", pod.Namespace, pod.Name, why))
+	s.Sooner(recreateInterval)
+}
+
+// recreateInterval is how often workloads are asked whether one of their pods may go. Each time costs requests.
+const recreateInterval = 2 * time.Second
+
+// due reports whether pods may be evicted in this pass.
+func (s *scope) due(now time.Time) bool {
+	wait := s.Memory.recreated.Add(recreateInterval).Sub(now)
+	if wait > 0 {
+		s.Sooner(wait)
+	}
+	return wait <= 0
+}

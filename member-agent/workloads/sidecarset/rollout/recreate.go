@@ -1,0 +1,144 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
+)
+
+// owners are the kinds that create a pod again which was evicted, by their groups. Jobs are not among them: they count
+// it as a failure, and its work is lost.
+func owners() map[string][]string {
+	kinds := []string{"StatefulSet", "DaemonSet"}
+	return map[string][]string{"apps": append(kinds, "ReplicaSet"), "apps.kruise.io": append(kinds, "CloneSet")}
+}
+
+// Owner returns the controller that creates the pod again if it is evicted, nil if none does.
+func Owner(pod *corev1.Pod) *metav1.OwnerReference {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil {
+		return nil
+	}
+	group := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).Group
+	if !slices.Contains(owners()[group], ref.Kind) {
+		return nil
+	}
+	return ref
+}
+
+// Workload is what decides whether one of its pods may be evicted.
+type Workload struct {
+	// Name is its kind and name.
+	Name string
+	// Desired is how many pods it is to have, Ready how many of them its controller reports as ready.
+	Desired, Ready int64
+	// Waits says why no pod may go now; "" if nothing speaks against it.
+	Waits string
+}
+
+// WorkloadOf returns what an object of one of the kinds, or a Deployment, says of its pods.
+func WorkloadOf(object *unstructured.Unstructured) Workload {
+	number := func(absent int64, path ...string) int64 {
+		if value, has, err := unstructured.NestedInt64(object.Object, path...); has && err == nil {
+			return value
+		}
+		return absent
+	}
+	w := Workload{Name: object.GetKind() + " " + object.GetName()}
+	total := number(0, "status", "replicas")
+	if object.GetKind() == "DaemonSet" {
+		total = number(0, "status", "currentNumberScheduled")
+		w.Desired, w.Ready = number(0, "status", "desiredNumberScheduled"), number(0, "status", "numberReady")
+	} else {
+		w.Desired, w.Ready = number(1, "spec", "replicas"), number(0, "status", "readyReplicas")
+	}
+	switch {
+	case object.GetDeletionTimestamp() != nil:
+		w.Waits = "it is being deleted"
+	case number(0, "status", "observedGeneration") != object.GetGeneration():
+		w.Waits = "its controller has not acted on its latest change"
+	case total != w.Desired:
+		w.Waits = fmt.Sprintf("it has %d pods and is to have %d", total, w.Desired)
+	case object.GetKind() == "Deployment" && number(0, "status", "updatedReplicas") != w.Desired:
+		w.Waits = "it is being updated"
+	case hooked(object):
+		w.Waits = "it has a preDelete hook, which an eviction would not wait for: restart it (flotilla rollout restart)"
+	case noneUnavailable(object):
+		w.Waits = "its maxUnavailable is 0: restart it (flotilla rollout restart), or raise maxUnavailable"
+	}
+	return w
+}
+
+// noneUnavailable reports whether the user of a workload lets none of its pods be unavailable. A percentage that comes
+// to none of few pods is not meant so.
+func noneUnavailable(object *unstructured.Unstructured) bool {
+	for _, path := range [][]string{
+		{"spec", "strategy", "rollingUpdate", "maxUnavailable"}, {"spec", "updateStrategy", "maxUnavailable"},
+		{"spec", "updateStrategy", "rollingUpdate", "maxUnavailable"},
+	} {
+		value, has, err := unstructured.NestedFieldNoCopy(object.Object, path...)
+		if err == nil && has && (value == int64(0) || value == "0%") {
+			return true
+		}
+	}
+	return false
+}
+
+// hooked reports whether a workload does something before a pod is deleted.
+func hooked(object *unstructured.Unstructured) bool {
+	value, has, err := unstructured.NestedFieldNoCopy(object.Object, "spec", "lifecycle", "preDelete")
+	return err == nil && has && value != nil
+}
+
+// Refuses returns why a pod of the workload must stay, "" if it may be evicted. pods are all that the workload controls,
+// as the cache shows them: the numbers of a status may be older than an eviction.
+func (w Workload) Refuses(pod *corev1.Pod, pods []*corev1.Pod) string {
+	if w.Waits != "" {
+		return w.Name + ": " + w.Waits
+	}
+	var there, ready int64
+	for _, other := range pods {
+		if !podstate.Active(other) {
+			continue
+		}
+		there++
+		if other.UID == pod.UID || podReady(other) {
+			ready++
+		}
+	}
+	reported := w.Ready
+	if !podReady(pod) {
+		reported++ // it serves nobody: the workload loses nothing
+	}
+	if there != w.Desired || ready < w.Desired || reported < w.Desired {
+		return fmt.Sprintf("%s: %d of %d other pods are ready, all must be", w.Name,
+			max(0, min(ready, reported)-1), max(0, w.Desired-1))
+	}
+	return ""
+}
+
+// Complete reports whether all pods that the workload is to have are there and ready.
+func (w Workload) Complete(pods []*corev1.Pod) bool {
+	var ready int64
+	for _, pod := range pods {
+		if podstate.Active(pod) && podReady(pod) {
+			ready++
+		}
+	}
+	return ready >= w.Desired && w.Ready >= w.Desired
+}
+
+// ownerOf returns the uid of the controller that creates the pod again, "" if none does.
+func ownerOf(pod *corev1.Pod) types.UID {
+	if ref := Owner(pod); ref != nil {
+		return ref.UID
+	}
+	return ""
+}
