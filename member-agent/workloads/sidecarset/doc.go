@@ -6,6 +6,7 @@
 //	gather.go     what a pass reads, and what keeps a SidecarSet from being carried out
 //	revisions.go  ControllerRevisions in the namespace of the agent
 //	status.go     the status and the conditions
+//	federated.go  what a hub grants, and what a report says
 //
 // The pure parts are packages of their own: revision, marks, inject, expr and rollout.
 package sidecarset

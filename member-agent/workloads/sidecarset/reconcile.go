@@ -68,18 +68,20 @@ func (r *Reconciler) decide(_ context.Context, s *scope) (bool, error) {
 	}
 	plan, err := rollout.PlanOf(&rollout.Set{
 		Name: s.set.Name, Labels: s.set.Labels, Spec: r.spec(s), Hashes: s.hashes, Revision: s.latest.Name,
-		Version: s.set.ResourceVersion,
+		Version: s.set.ResourceVersion, Grant: s.grant(),
 	}, s.pods, s.allowed, r.Clock.Now())
 	if err != nil {
 		s.Stalled = &conditions.Cause{Reason: reasonInvalidSpec, Message: err.Error()}
 	}
-	s.plan = plan
+	if s.plan = plan; s.outdated() > 0 {
+		s.Sooner(s.Budget.AskAgain()) // a SidecarSet at rest asks nothing
+	}
 	return true, nil
 }
 
 // spec returns the spec that holds: nothing is updated while a person has to correct it.
 func (r *Reconciler) spec(s *scope) *v1beta1.SidecarSetSpec {
-	if s.Stalled == nil && !s.Budget.Expired {
+	if s.Stalled == nil && !s.Budget.Expired && s.paused() == s.set.Spec.UpdateStrategy.Paused {
 		return &s.set.Spec
 	}
 	spec := s.set.Spec.DeepCopy()

@@ -32,6 +32,8 @@ type Plan struct {
 // Counts are the numbers of the status.
 type Counts struct {
 	Matched, Updated, Ready, UpdatedReady int32
+	// NotUpdatable are those that lack the current revision and do not get it, whatever the limits are.
+	NotUpdatable int32
 }
 
 // Write is what is written to one pod: strategic merge patches of the pod and of its status, nil for none.
@@ -50,6 +52,7 @@ func PlanOf(set *Set, pods []*corev1.Pod, allowed inject.Allowed, now time.Time)
 		if v, ok := viewOf(set, pod); ok {
 			views = append(views, v)
 			plan.Counts.add(v)
+			plan.Counts.count(&set.Spec.UpdateStrategy, v)
 			if !v.updated && !v.upgradable {
 				plan.NotUpgradable = append(plan.NotUpgradable, pod.Namespace+"/"+pod.Name)
 			}
@@ -113,13 +116,9 @@ func choose(set *Set, views []view) (chosen []view, pending int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	kept, err := scaled(strategy.Partition, 0, matched)
+	kept, most, err := set.limits(matched, int32(len(eligible)), int32(len(done)))
 	if err != nil {
-		return nil, 0, fmt.Errorf("partition %w", err)
-	}
-	most, err := scaled(strategy.MaxUnavailable, 1, matched)
-	if err != nil {
-		return nil, 0, fmt.Errorf("maxUnavailable %w", err)
+		return nil, 0, err
 	}
 	sorted, err := sort(strategy, eligible, done)
 	if err != nil {
@@ -173,11 +172,15 @@ func candidates(strategy *v1beta1.SidecarSetUpdateStrategy, views []view) (
 }
 
 // scaled returns the number that a limit means, percentages rounded up.
-func scaled(limit *intstr.IntOrString, absent, total int32) (int32, error) {
+func scaled(name string, limit *intstr.IntOrString, absent, total int32) (int32, error) {
 	if limit == nil {
 		return absent, nil
 	}
-	return budget.Scaled(*limit, total, budget.Up)
+	n, err := budget.Scaled(*limit, total, budget.Up)
+	if err != nil {
+		return 0, fmt.Errorf("%s %w", name, err)
+	}
+	return n, nil
 }
 
 // sort returns the pods in the order of their update.

@@ -30,6 +30,8 @@ type Set struct {
 	Hashes revision.Hashes
 	// Revision is the name of the current ControllerRevision, Version the resourceVersion of the SidecarSet.
 	Revision, Version string
+	// Grant is what a hub grants, nil without one. It holds in place of partition and maxUnavailable.
+	Grant *Grant
 }
 
 // view is what a pod has of a SidecarSet.
