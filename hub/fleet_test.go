@@ -458,7 +458,7 @@ type agent struct {
 	mu     sync.Mutex
 	silent bool
 	still  bool // the Lease is not renewed
-	// nodes are how many pods a DaemonSet has here, and on how many nodes a job runs.
+	// nodes are how many pods a DaemonSet or a SidecarSet has here, and on how many nodes a job runs.
 	nodes int32
 	// ticked is the newest tick that an AdvancedCronJob started here.
 	ticked metav1.Time
@@ -603,6 +603,7 @@ type order struct {
 		Paused         bool
 		Replicas       int32
 		Template       json.RawMessage
+		Containers     json.RawMessage // of a SidecarSet
 		UpdateStrategy struct {
 			RollingUpdate struct {
 				Partition int32
@@ -618,6 +619,9 @@ type order struct {
 		}
 	}
 }
+
+// whole reports whether the member decides how many pods there are.
+func (o *order) whole() bool { return o.Kind == "DaemonSet" || o.Kind == "SidecarSet" }
 
 func (a *agent) carryOut(ctx context.Context, w *work.Work) {
 	if w.DeletionTimestamp != nil {
@@ -646,8 +650,10 @@ func (a *agent) carryOut(ctx context.Context, w *work.Work) {
 		return
 	}
 	switch r.kind = o.Kind; o.Kind {
-	case "DaemonSet":
-		o.Spec.Replicas = a.nodes
+	case "DaemonSet", "SidecarSet":
+		if o.Spec.Replicas = a.nodes; o.Kind == "SidecarSet" {
+			o.Spec.Template = o.Spec.Containers
+		}
 		r.follow(&o)
 	case "BroadcastJob":
 		at, err := time.Parse(time.RFC3339, o.Metadata.Annotations[apps.AnnotationResume])
@@ -671,11 +677,11 @@ func (r *replica) follow(o *order) {
 		clear(r.updated)
 		for subset, n := range r.total {
 			// Some have no way back.
-			r.canGoBack[subset] = n > 0 && o.Kind != "DaemonSet" && !strings.Contains(r.template, `"statefulSetTemplate"`)
+			r.canGoBack[subset] = n > 0 && !o.whole() && !strings.Contains(r.template, `"statefulSetTemplate"`)
 		}
 	}
 	wanted, partitions, paused := map[string]int32{}, map[string]int32{}, map[string]bool{}
-	if o.Kind == "DaemonSet" {
+	if o.whole() {
 		var budget topology.MemberBudget
 		_ = json.Unmarshal([]byte(o.Metadata.Annotations[topology.AnnotationBudget]), &budget)
 		wanted[""], partitions[""], paused[""] = o.Spec.Replicas, max(o.Spec.Replicas-budget.Updated, 0), budget.Paused
@@ -712,7 +718,7 @@ func (r *replica) follow(o *order) {
 				old = 0
 			}
 			r.updated[subset] += max(grown-old, 0)
-			r.canGoBack[subset] = r.canGoBack[subset] || first && old > 0 && o.Kind != "DaemonSet"
+			r.canGoBack[subset] = r.canGoBack[subset] || first && old > 0 && !o.whole()
 		}
 		r.total[subset] = n
 		r.updated[subset] = min(r.updated[subset], n)
@@ -760,6 +766,14 @@ func (a *agent) report(ctx context.Context, w *work.Work, r *replica) {
 			Identifier: work.ResourceIdentifier{Group: "apps.kruise.io", Version: "v1beta1", Kind: r.kind, Name: w.Name},
 			Status: &runtime.RawExtension{Raw: fmt.Appendf(nil, `{"desiredNumberScheduled":%d,"currentNumberScheduled":%d,
 				"numberReady":%d,"numberAvailable":%d,"updatedNumberScheduled":%d,"numberMisscheduled":0}`, n, n, n, n, u)},
+		}}
+	}
+	if r.kind == "SidecarSet" {
+		n, u := r.total[""], r.updated[""]
+		w.Status.ManifestStatuses = []work.ManifestStatus{{
+			Identifier: work.ResourceIdentifier{Group: "apps.kruise.io", Version: "v1beta1", Kind: r.kind, Name: w.Name},
+			Status: &runtime.RawExtension{Raw: fmt.Appendf(nil,
+				`{"matchedPods":%d,"readyPods":%d,"updatedPods":%d,"updatedReadyPods":%d}`, n, n, u, u)},
 		}}
 	}
 	if r.kind == "AdvancedCronJob" {

@@ -198,7 +198,7 @@ func Kinds() []Kind {
 			Reporting: podunavailablebudget.Reporting},
 		{GVK: apps.ResourceDistributionKind, Add: resourcedistribution.Add,
 			Reporting: resourcedistribution.Reporting},
-		{GVK: apps.SidecarSetKind, Add: sidecarset.Add},
+		{GVK: apps.SidecarSetKind, Add: sidecarset.Add, Reporting: sidecarset.Reporting},
 		{GVK: apps.StatefulSetKind, Add: statefulset.Add, Reporting: statefulset.Reporting},
 		{GVK: apps.UnitedDeploymentKind, Add: uniteddeployment.Add, Reporting: uniteddeployment.Reporting,
 			New: func() client.Object { return &apps.UnitedDeployment{} }, PassedOn: uniteddeployment.PassedOn},

@@ -67,7 +67,7 @@ func newCommand() *cobra.Command {
 		Use:   "flotilla-agent",
 		Short: "Runs workloads in a member cluster, on its own or for a hub",
 		Long: "flotilla-agent runs the workload controllers (AdvancedCronJob, BroadcastJob, CloneSet, DaemonSet, " +
-			"ResourceDistribution, StatefulSet, UnitedDeployment) of one cluster.\n" +
+			"ResourceDistribution, SidecarSet, StatefulSet, UnitedDeployment) of one cluster.\n" +
 			"With --hub-secret, or with --hub-kubeconfig and --cluster-name, it also carries out a hub's orders and reports " +
 			"back.",
 		Args:          cobra.NoArgs,

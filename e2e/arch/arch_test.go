@@ -99,8 +99,8 @@ func layers() []layer {
 // pureKernel are the packages of the kernel that use no client and no clock.
 func pureKernel() []string {
 	return []string{
-		"budget", "completions", "conditions", "cron", "delta", "history/normal", "inplace", "launch", "lifecycle",
-		"order",
+		"budget", "completions", "conditions", "cron", "delta", "history/normal",
+		"history/sidecars", "inplace", "launch", "lifecycle", "order",
 		"pernode", "podname", "podstate", "spread", "waits",
 	}
 }

@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
@@ -28,6 +29,8 @@ func (s *source) read(e *judge.Entry, object client.Object, gone bool) bool {
 		e.Placement = judge.ReadPlacement(o)
 	case *policy.PodUnavailableBudget:
 		e.Budget = judge.ReadBudget(o, gone)
+	case *apps.SidecarSet:
+		e.Sidecars = judge.ReadSidecars(o)
 	case *topology.MemberCluster:
 		e.Cluster, e.Member = o.Name, judge.ReadMember(o)
 	default:
@@ -43,5 +46,5 @@ func (s *source) read(e *judge.Entry, object client.Object, gone bool) bool {
 	if e.Cell != nil || e.Budget != nil {
 		return true
 	}
-	return !gone && (e.Desired != nil || e.Placement != nil || e.Member != nil)
+	return !gone && (e.Sidecars != nil || e.Desired != nil || e.Placement != nil || e.Member != nil)
 }

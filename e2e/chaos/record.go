@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
@@ -69,6 +70,7 @@ func sources(h *harness.Harness, scheme *runtime.Scheme) (all []source, err erro
 	for _, kind := range kinds.All() {
 		add(h.Hub, source{name: kind.Kind, list: kind.NewList, kind: kind})
 	}
+	add(h.Hub, source{name: "sidecars", list: func() client.ObjectList { return &apps.SidecarSetList{} }})
 	add(h.Hub, source{name: "placements", list: func() client.ObjectList { return &topology.WorkloadPlacementList{} }})
 	add(h.Hub, source{name: "members", list: func() client.ObjectList { return &topology.MemberClusterList{} }})
 	return all, err
@@ -213,6 +215,9 @@ func (r *recorder) record(s source, object client.Object, gone bool) {
 	}
 	if ns := object.GetNamespace(); ns != "" && ns != r.namespace {
 		return
+	}
+	if _, ok := object.(*apps.SidecarSet); ok && object.GetName() != r.namespace {
+		return // that of another run
 	}
 	e := judge.Entry{At: time.Now(), Cluster: s.cluster, Version: versionOf(object)}
 	if !s.read(&e, object, gone) {

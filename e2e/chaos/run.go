@@ -184,9 +184,16 @@ func (s *stage) prepare(ctx context.Context, seed uint64, long longFault, draw *
 		}
 	}
 	var users []*user
+	injected, err := s.inject(ctx, ns.Name, rand.New(rand.NewPCG(seed, 2)))
+	if err != nil {
+		return "", nil, err
+	}
 	for _, scene := range scenes() {
 		u := &user{scene: scene, client: s.h.Hub.Client, namespace: ns.Name, draw: rand.New(rand.NewPCG(draw.Uint64(), 0)),
 			long: long == memberCutOff}
+		if scene.name == injectedScene {
+			u.sidecars = injected
+		}
 		if err := u.create(ctx); err != nil {
 			return "", nil, err
 		}
@@ -229,6 +236,9 @@ func (s *stage) atRest(ctx context.Context, users []*user) (why string) {
 			now, err := s.h.AtRest(ctx, u.workload(), u.replicas)
 			if err != nil && ctx.Err() != nil && why != "" {
 				return false, nil // the last time is over: what was said before is the reason
+			}
+			if now == "" && err == nil && u.sidecars != nil {
+				now, err = u.sidecars.unrest(ctx)
 			}
 			if err != nil {
 				now = err.Error()
@@ -418,7 +428,7 @@ func (s *stage) clear(ctx context.Context, namespace string) error {
 		return fmt.Errorf("delete namespace %s: %w", namespace, err)
 	}
 	s.cleared = namespace
-	return nil
+	return s.withdraw(ctx, namespace)
 }
 
 // awaitCleared waits until nothing is left of the run before.

@@ -44,6 +44,7 @@ func scenes() []scene {
 			[]any{nil, "25%", "75%", 2}, 5},
 		{"db", kinds.StatefulSet(), 6, 15, 3, inPlace, [][2]any{{2, 0}, {"25%", 0}, {1, 0}}, nil, 0},
 		{"log", inOrder(kinds.StatefulSet()), 3, 7, 1, reCreate, [][2]any{{1, 0}}, nil, 0},
+		{injectedScene, kinds.CloneSet(), 9, 15, 1, inPlace, [][2]any{{"100%", 0}}, nil, 0},
 	}
 }
 
@@ -76,6 +77,9 @@ type user struct {
 	// first rollout, if it has work left by then: the workload begins as large as it gets, and nothing is changed before
 	// the cut.
 	long bool
+	// sidecars is the SidecarSet of the workload's pods, nil for none. The user changes only
+	// the images of the SidecarSet then.
+	sidecars *sidecars
 }
 
 func (u *user) workload() harness.Workload {
@@ -126,6 +130,11 @@ func containers(image string) []any { return []any{map[string]any{"name": "main"
 
 // play changes the workload until ctx ends. The hub may be away: then the change is dropped.
 func (u *user) play(ctx context.Context) {
+	if u.sidecars != nil {
+		u.sidecars.play(ctx)
+		u.changes = u.sidecars.changes
+		return
+	}
 	_ = u.roll(ctx, repository) // the run begins with a rollout
 	if u.long && !pause(ctx, beforeLongCut) {
 		return
@@ -167,6 +176,9 @@ func (u *user) act(ctx context.Context) error {
 
 // finish asks for what can come to rest, and soon: a good image everywhere. It tries until ctx ends.
 func (u *user) finish(ctx context.Context) error {
+	if u.sidecars != nil {
+		return u.sidecars.finish(ctx)
+	}
 	for {
 		limits := map[string]any{"paused": false}
 		if len(u.strategies) > 1 { // else the kind permits no other limit

@@ -29,8 +29,8 @@ type Report struct {
 	Entries, Disruptions, Creations       int
 	Foreign, Placements, UserChanges      int
 	LargestDown, LargestAdded, Suspicions int32
-	// Evictions are the pods that budgets let go.
-	Evictions int
+	// Evictions are the pods that budgets let go, SidecarUpdates the pods whose sidecars got another image.
+	Evictions, SidecarUpdates int
 }
 
 // Checker goes through a log in the order of time. It is pure.
@@ -43,6 +43,7 @@ type Checker struct {
 	pods      map[types.UID]*checkedPod
 	workloads map[string]*checkedWorkload // by workload
 	budgets   map[types.UID]heldBudget
+	injected  injected
 	stale     map[string]time.Time
 	cut       map[string]time.Time
 	members   map[string]Member
@@ -107,6 +108,7 @@ func Check(log []Entry, deletions Deletions) Report {
 	c.Take(log, deletions)
 	if n := len(log); n > 0 {
 		c.passTo(log[n-1].At.Add(time.Hour))
+		c.ripenSidecars(log[n-1].At.Add(time.Hour))
 	}
 	return c.Report
 }
@@ -118,7 +120,8 @@ func NewChecker(informed func(version uint64, by time.Time) bool) *Checker {
 	return &Checker{
 		informed: informed, cells: map[types.UID]*checkedCell{}, pods: map[types.UID]*checkedPod{},
 		workloads: map[string]*checkedWorkload{}, budgets: map[types.UID]heldBudget{},
-		named: map[string]map[types.UID]string{}, stale: map[string]time.Time{}, cut: map[string]time.Time{},
+		injected: injected{pods: map[types.UID]sidecarPod{}},
+		named:    map[string]map[types.UID]string{}, stale: map[string]time.Time{}, cut: map[string]time.Time{},
 		members: map[string]Member{},
 	}
 }
@@ -190,10 +193,13 @@ func (c *Checker) take(e *Entry) {
 	switch {
 	case e.Pod != nil:
 		c.takePod(e)
+		c.takeSidecar(e)
 	case e.Cell != nil:
 		c.takeCell(e)
 	case e.Placement != nil:
 		c.takePlacement(e)
+	case e.Sidecars != nil:
+		c.takeSidecars(e)
 	case e.Budget != nil:
 		c.takeBudget(e)
 	case e.Desired != nil:

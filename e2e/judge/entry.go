@@ -36,6 +36,7 @@ type Entry struct {
 	Member    *Member
 	Link      *Link
 	Budget    *Budget
+	Sidecars  *Sidecars
 	// Stall has just ended; Note says of what.
 	Stall *Stall
 	// Gap: versions of an object were not observed.
@@ -60,6 +61,8 @@ type Pod struct {
 	// Updating: an update in place is the reason why it is not ready. Gone: it does not exist any more.
 	Updating, Gone bool
 	Image          string
+	// Sidecar is the image of its sidecar, "" without one.
+	Sidecar string
 }
 
 // Cell is a version of a workload in one member, which has a part of a place's replicas.
@@ -154,17 +157,18 @@ const ClockFormat = "15:04:05.000"
 
 // The rules that can be broken.
 const (
-	ruleSum     = "I1 (cells add up to replicas)"
-	ruleCell    = "I2a (limits of a cell)"
-	ruleGranted = "I2b (amounts that are granted)"
-	ruleGlobal  = "I2c (limits over all members)"
-	ruleNames   = "I8 (no two pods with one name)"
-	RuleRestart = "I3 (restarts change no pod)"
-	RuleSteady  = "I5 (a steady state writes nothing)"
-	ruleLease   = "leases"
-	ruleBudget  = "I2d (pods that budgets let go)"
-	RuleRest    = "comes to rest"
-	RuleCrash   = "no crash"
+	ruleSum      = "I1 (cells add up to replicas)"
+	ruleCell     = "I2a (limits of a cell)"
+	ruleGranted  = "I2b (amounts that are granted)"
+	ruleGlobal   = "I2c (limits over all members)"
+	ruleNames    = "I8 (no two pods with one name)"
+	RuleRestart  = "I3 (restarts change no pod)"
+	RuleSteady   = "I5 (a steady state writes nothing)"
+	ruleLease    = "leases"
+	ruleBudget   = "I2d (pods that budgets let go)"
+	ruleSidecars = "I2e (updates of sidecars over all members)"
+	RuleRest     = "comes to rest"
+	RuleCrash    = "no crash"
 )
 
 const (

@@ -20,7 +20,7 @@ import (
 // ReadPod reads a version of a pod; gone is its last one.
 func ReadPod(pod *corev1.Pod, gone bool) *Pod {
 	p := &Pod{UID: pod.UID, Name: pod.Name, Gone: gone, Active: podstate.Active(pod) && !gone,
-		Image: pod.Spec.Containers[0].Image}
+		Image: pod.Spec.Containers[0].Image, Sidecar: sidecarOf(pod)}
 	if owner := metav1.GetControllerOf(pod); owner != nil {
 		p.Owner = owner.UID
 	}

@@ -31,7 +31,7 @@ func statusSum(f *Facts, s *Sum) *kinds.Sum {
 	}
 	out.UpdateRevision, out.CurrentRevision = revisions(f, s)
 	if !f.Deleting {
-		out.Cause = firstCause(s.Stalled, s.Failed)
+		out.Cause, out.Held = firstCause(s.Stalled, s.Failed), s.Held
 	}
 	if f.Placement != nil && f.Placement.Spec.Workload.Generation == f.Generation {
 		for _, limit := range f.Placement.Spec.Limits {

@@ -24,7 +24,7 @@ func templateBefore(
 	cells []topology.Cell,
 	add additions,
 ) (string, error) {
-	if p.Spec.PreviousTemplate == nil || !keepsOld(cells) {
+	if p.Spec.PreviousTemplate == nil || !keepsOld(kind, object, cells) {
 		return "", nil
 	}
 	old, err := placement.WithPreviousTemplate(kind, object, p.Spec.PreviousTemplate)
@@ -46,25 +46,39 @@ func templateBefore(
 		}
 		manifest = overridden
 	}
-	var whole struct {
-		Spec struct {
-			Template json.RawMessage `json:"template"`
-		} `json:"spec"`
-	}
-	if err := json.Unmarshal(manifest, &whole); err != nil {
+	template, err := templateIn(kind, manifest)
+	if err != nil {
 		return "", fmt.Errorf("read the template of before of %s: %w", name, err)
 	}
-	return string(whole.Spec.Template), nil
+	return string(template), nil
 }
 
-// keepsOld reports whether pods of some subset are not to be updated in a member. decision asks the same of cells that
-// it still changes, by pointers.
-func keepsOld(cells []topology.Cell) bool {
+// templateIn returns the template of a manifest, as JSON.
+func templateIn(kind kinds.Kind, manifest []byte) ([]byte, error) {
+	var whole struct {
+		Spec json.RawMessage `json:"spec"`
+	}
+	if err := json.Unmarshal(manifest, &whole); err != nil {
+		return nil, err
+	}
+	if kind.Template.Of != nil {
+		return kind.Template.Of(whole.Spec)
+	}
+	var spec struct {
+		Template json.RawMessage `json:"template"`
+	}
+	err := json.Unmarshal(whole.Spec, &spec)
+	return spec.Template, err
+}
+
+// keepsOld reports whether pods of some subset are not to be updated in a member, or new pods of a kind of mode
+// PerMember get the previous template. decision asks the same of cells that it still changes, by pointers.
+func keepsOld(kind kinds.Kind, object client.Object, cells []topology.Cell) bool {
 	return slices.ContainsFunc(cells, func(c topology.Cell) bool {
-		if c.Reason.Code == decision.CellPerMember || c.Reason.Code == decision.CellLateMember {
-			return true
-		}
 		replicas, share, _ := kinds.Total(kinds.CellsOf(cells, c.Subset))
+		if c.Reason.Code == decision.CellPerMember || c.Reason.Code == decision.CellLateMember {
+			return kind.NewPodsUpdated == nil || !kind.NewPodsUpdated(object) || share.Updated < max(replicas, 1)
+		}
 		return share.Updated < replicas
 	})
 }

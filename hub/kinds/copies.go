@@ -318,8 +318,7 @@ func never() []Kind {
 	for _, kind := range []string{"ContainerRecreateRequest", "EphemeralJob", "NodeImage", "NodePodProbe"} {
 		rows = append(rows, Kind{GVK: schema.FromAPIVersionAndKind(version, kind), Mode: Never})
 	}
-	return append(rows, Kind{GVK: apps.PersistentPodStateKind, Mode: Never},
-		Kind{GVK: apps.SidecarSetKind, Mode: Never, ClusterScoped: true})
+	return append(rows, Kind{GVK: apps.PersistentPodStateKind, Mode: Never})
 }
 
 // NeverPlaced returns why a hub never places a kind and what to do, and false for any other kind.
@@ -335,8 +334,6 @@ func NeverPlaced(kind schema.GroupKind) (string, bool) {
 	case apps.PersistentPodStateKind.Kind:
 		return fmt.Sprintf("%[1]s, which records nodes of one cluster: annotate the StatefulSet with %[2]s=true, which makes "+
 			"one in each member, or apply the %[1]s in the member", kind.Kind, apps.AnnotationAutoPersistentPodState), true
-	case apps.SidecarSetKind.Kind:
-		return "SidecarSet, which changes pods of one cluster: apply the SidecarSet in each member", true
 	default:
 		return fmt.Sprintf("%[1]s, which names pods of one cluster: apply the %[1]s in the member that runs them", kind.Kind),
 			true

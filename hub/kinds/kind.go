@@ -91,6 +91,9 @@ type Kind struct {
 	Divider *Divider
 	// Template is how pod templates are kept and put back.
 	Template *Template
+	// NewPodsUpdated reports whether new pods of a member get the newest template once all of its pods may have it. nil,
+	// or false: in a kind of mode PerMember new pods get the previous one for as long as the update does not reach all.
+	NewPodsUpdated func(Object) bool
 	// Ticks reads what a member says of the schedule in the status of its object, and without a status what the user's
 	// object says. It is for kinds of mode PerMember that a policy can place in one member (placement One).
 	Ticks func(o Object, status []byte) Ticks
@@ -141,7 +144,7 @@ type Table map[schema.GroupKind]Kind
 // Workloads returns the kinds whose objects the hub divides, or gives to each member, and whose status it writes.
 func Workloads() Table {
 	return tableOf(advancedCronJobKind(), broadcastJobKind(), cloneSetKind(), daemonSetKind(), podUnavailableBudgetKind(),
-		resourceDistributionKind(), statefulSetKind(), unitedDeploymentKind())
+		resourceDistributionKind(), sidecarSetKind(), statefulSetKind(), unitedDeploymentKind())
 }
 
 func tableOf(kinds ...Kind) Table {

@@ -311,8 +311,8 @@ type Sum struct {
 	Statuses [][]byte
 	// Provisioned: every member object is as its Work says. UpToDate: enough pods are updated everywhere.
 	Provisioned, UpToDate bool
-	// Cause is what the workload waits for, nil for nothing.
-	Cause *conditions.Cause
+	// Cause is what the workload waits for, nil for nothing. Held is what [Kind.Held] names in members.
+	Cause, Held *conditions.Cause
 	// Job is what the placement and the members say of a job; nil without a placement.
 	Job *JobSum
 }

@@ -33,6 +33,9 @@ type Template struct {
 	RevisionData func(raw []byte) ([]byte, error)
 	// Canonical returns the data of a ControllerRevision so that equal bytes mean equal templates.
 	Canonical func(data []byte) ([]byte, error)
+	// Of returns the template in the spec of a manifest, as members get it for pods that keep it. nil: it is the field
+	// template.
+	Of func(spec []byte) ([]byte, error)
 }
 
 // plainTemplate is the template of a kind that has one pod template, which field returns.

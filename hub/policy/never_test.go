@@ -27,7 +27,6 @@ func TestPolicyNamesKindThatIsNeverPlaced(t *testing.T) {
 		{"PersistentPodState", "PersistentPodState, which records nodes of one cluster: annotate the StatefulSet with " +
 			"kruise.io/auto-generate-persistent-pod-state=true, which makes one in each member, or apply the " +
 			"PersistentPodState in the member"},
-		{"SidecarSet", "SidecarSet, which changes pods of one cluster: apply the SidecarSet in each member"},
 	} {
 		for _, version := range []string{"", "apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"} {
 			spec := &topology.FederationPolicySpec{Workloads: []topology.WorkloadSelector{

@@ -54,13 +54,14 @@ func Rules() []rbacv1.PolicyRule {
 		rule("events.k8s.io", "events", "create patch"),
 		// What users ask for is theirs; the hub writes its status, and owns a placement by it.
 		rule(kruise,
-			"advancedcronjobs broadcastjobs clonesets daemonsets resourcedistributions statefulsets uniteddeployments "+
-				"workloadspreads", read),
+			"advancedcronjobs broadcastjobs clonesets daemonsets resourcedistributions sidecarsets statefulsets "+
+				"uniteddeployments workloadspreads", read),
 		rule(kruise, "advancedcronjobs/status broadcastjobs/status clonesets/status daemonsets/status "+
-			"resourcedistributions/status statefulsets/status uniteddeployments/status", "patch"),
+			"resourcedistributions/status sidecarsets/status statefulsets/status uniteddeployments/status", "patch"),
 		rule(kruise,
 			"advancedcronjobs/finalizers broadcastjobs/finalizers clonesets/finalizers daemonsets/finalizers "+
-				"resourcedistributions/finalizers statefulsets/finalizers uniteddeployments/finalizers", "update"),
+				"resourcedistributions/finalizers sidecarsets/finalizers statefulsets/finalizers "+
+				"uniteddeployments/finalizers", "update"),
 		rule(budgets, "podunavailablebudgets", read),
 		rule(budgets, "podunavailablebudgets/status", "patch"),
 		rule(budgets, "podunavailablebudgets/finalizers", "update"),

@@ -144,6 +144,7 @@ func CarriedRules() map[string][]rbacv1.PolicyRule {
 		"Service":                                      {rule("", "services", write)},
 		"ServiceAccount":                               {rule("", "serviceaccounts", write)},
 		"ServiceExport.multicluster.x-k8s.io":          {rule("multicluster.x-k8s.io", "serviceexports", write)},
+		"SidecarSet.apps.kruise.io":                    {rule(kruise, "sidecarsets", change)},
 		"StatefulSet.apps":                             {},
 		"StatefulSet.apps.kruise.io":                   {rule(kruise, "statefulsets", change)},
 		apps.UnitedDeploymentKind.GroupKind().String(): {rule(kruise, "uniteddeployments", change)},

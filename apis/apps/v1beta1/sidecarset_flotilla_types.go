@@ -46,10 +46,6 @@ type SidecarSetProgress struct {
 	// injected at that time: while the webhook was away, or because something could not be computed for them.
 	// +optional
 	MissingPods int32 `json:"missingPods,omitempty"`
-	// notUpgradablePods is how many of the matched pods differ in more than images, so that no change in place reaches
-	// them.
-	// +optional
-	NotUpgradablePods int32 `json:"notUpgradablePods,omitempty"`
 	// injectingSince is since when new pods of the same selection get sidecars: since the SidecarSet was created, or its
 	// selection changed, or it went on. Absent while they get none. Pods that are older are not missing.
 	// +optional

@@ -436,7 +436,16 @@ type SidecarSetStatus struct {
 	// collisionCount is how often the name of a new ControllerRevision was taken.
 	// +optional
 	CollisionCount *int32 `json:"collisionCount,omitempty"`
-	// conditions are Ready, Reconciling and Stalled.
+	// notUpdatablePods is Flotilla's addition: how many of them lack the current revision and do not get it, as
+	// updateStrategy and flotilla.recreate are. They differ in more than images and are not created again, or the selector
+	// or the type of the strategy leaves them out.
+	// +optional
+	NotUpdatablePods int32 `json:"notUpdatablePods,omitempty"`
+	// observedSequence is Flotilla's addition: the annotation topology.flotilla.dev/sequence that the controller acts on.
+	// An order of the hub may change its budget alone, which is an annotation and does not raise the generation.
+	// +optional
+	ObservedSequence int64 `json:"observedSequence,omitempty"`
+	// conditions are Ready, Reconciling and Stalled; on a hub also Federated and Progressing.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -58,7 +58,8 @@ const (
 	AnnotationSpread = "topology.flotilla.dev/spread"
 	// AnnotationTemplateBefore is on a CloneSet that a hub wrote: JSON, a pod template. Pods that are not to be updated
 	// are of it where the member never had another one than the newest: it joined in the middle of an update. On a
-	// UnitedDeployment it is JSON, a template of children, and the member's controller passes it on to them.
+	// UnitedDeployment it is JSON, a template of children, and the member's controller passes it on to them. On a
+	// SidecarSet it is JSON, what a revision keeps: new pods get it.
 	AnnotationTemplateBefore = "topology.flotilla.dev/template-before"
 	// AnnotationZone is on a pod: the zone that AnnotationZones gave it when it was made. Its node affinity asks for it.
 	AnnotationZone = "topology.flotilla.dev/zone"

@@ -74,6 +74,16 @@ func DaemonSetUse(status *apps.DaemonSetStatus) SubsetUse {
 	}
 }
 
+// SidecarSetUse is what a SidecarSet of a member uses of its share, by its status. Pods that are ready count as
+// available. Updated pods never go back.
+func SidecarSetUse(status *apps.SidecarSetStatus) SubsetUse {
+	return SubsetUse{
+		Desired: status.MatchedPods, Total: status.MatchedPods, Ready: status.ReadyPods, Available: status.ReadyPods,
+		Updated: status.UpdatedPods, UpdatedReady: status.UpdatedReadyPods, UpdatedAvailable: status.UpdatedReadyPods,
+		NodeUse: NodeUse{NotUpdatable: status.NotUpdatablePods},
+	}
+}
+
 // AdvancedCronJobUse is what an AdvancedCronJob of a member uses: one while it may start jobs, none while it is paused.
 func AdvancedCronJobUse(spec *apps.AdvancedCronJobSpec) SubsetUse {
 	if spec.Paused != nil && *spec.Paused {

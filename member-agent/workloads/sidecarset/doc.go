@@ -10,6 +10,7 @@
 //	recreate.go   pods that are evicted, so that their workloads create them again
 //	revisions.go  ControllerRevisions in the namespace of the agent
 //	status.go     the status and the conditions
+//	federated.go  what a hub grants, and what a report says
 //
 // The pure parts are packages of their own: revision, marks, inject, expr and rollout. Package guard refuses names that
 // collide.

@@ -50,6 +50,9 @@ func (r *Reconciler) check(ctx context.Context, s *scope) (*inject.Selection, *c
 	if s.hashes, err = revision.HashesOf(&s.set.Spec); err != nil {
 		return nil, invalid(err), nil
 	}
+	if _, err := revision.Previous(s.set); err != nil {
+		return &selection, invalid(err), nil
+	}
 	conflict, err := r.conflict(ctx, s.set)
 	if err != nil {
 		return nil, nil, err

@@ -58,16 +58,19 @@ func (r *Reconciler) plan(s *scope) {
 	plan, err := rollout.PlanOf(&rollout.Set{
 		Name: s.set.Name, Labels: s.set.Labels, Spec: r.spec(s), Hashes: s.hashes, Revision: s.latest.Name,
 		Version: s.set.ResourceVersion, Held: s.held, Recreate: s.recreate, Missing: s.missing, InFlight: s.inFlight,
+		Grant: s.grant(),
 	}, s.pods, s.allowed, r.Clock.Now())
 	if err != nil {
 		s.Stalled = &conditions.Cause{Reason: reasonInvalidSpec, Message: err.Error()}
 	}
-	s.plan = plan
+	if s.plan = plan; s.toUpdate() > 0 {
+		s.Sooner(s.Budget.AskAgain()) // a SidecarSet at rest asks nothing
+	}
 }
 
 // spec returns the spec that holds: nothing is updated while a person has to correct it.
 func (r *Reconciler) spec(s *scope) *v1beta1.SidecarSetSpec {
-	if s.Stalled == nil && !s.Budget.Expired {
+	if s.Stalled == nil && !s.Budget.Expired && s.paused() == s.set.Spec.UpdateStrategy.Paused {
 		return &s.set.Spec
 	}
 	spec := s.set.Spec.DeepCopy()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/history/sidecars"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/marks"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/revision"
@@ -37,11 +38,11 @@ func (r *Reconciler) revise(ctx context.Context, s *scope) (bool, error) {
 	if err := r.writeHashes(ctx, s); err != nil {
 		return false, err
 	}
-	content := revision.ContentOf(&s.set.Spec)
+	content := sidecars.ContentOf(&s.set.Spec)
 	next := int64(1)
 	for _, have := range s.revisions { // the newest is last
 		next = have.Revision + 1
-		if decoded, err := revision.Decode(have.Data.Raw); err == nil && revision.Same(decoded, content) {
+		if decoded, err := sidecars.Decode(have.Data.Raw); err == nil && sidecars.Same(decoded, content) {
 			s.latest = have
 		}
 	}
@@ -89,9 +90,9 @@ func customVersion(set *v1beta1.SidecarSet) string {
 
 // create writes a new revision.
 func (r *Reconciler) create(
-	ctx context.Context, s *scope, owner history.Owner, content revision.Content, number int64,
+	ctx context.Context, s *scope, owner history.Owner, content sidecars.Content, number int64,
 ) (*appsv1.ControllerRevision, error) {
-	data, err := revision.Encode(content)
+	data, err := sidecars.Encode(content)
 	if err != nil {
 		return nil, err
 	}
@@ -126,8 +127,8 @@ func (r *Reconciler) create(
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(made), taken); err != nil {
 			return nil, fmt.Errorf("read ControllerRevision %s: %w", client.ObjectKeyFromObject(made), err)
 		}
-		decoded, err := revision.Decode(taken.Data.Raw)
-		if err == nil && metav1.IsControlledBy(taken, s.set) && revision.Same(decoded, content) {
+		decoded, err := sidecars.Decode(taken.Data.Raw)
+		if err == nil && metav1.IsControlledBy(taken, s.set) && sidecars.Same(decoded, content) {
 			return taken, nil // the cache does not have it yet
 		}
 		count++

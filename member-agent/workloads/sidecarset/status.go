@@ -56,8 +56,9 @@ func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
 	without := func(status *v1beta1.SidecarSetStatus) v1beta1.SidecarSetStatus {
 		out := *status.DeepCopy()
 		out.MatchedPods, out.UpdatedPods, out.ReadyPods, out.UpdatedReadyPods = 0, 0, 0, 0
+		out.NotUpdatablePods = 0
 		if out.Flotilla != nil {
-			out.Flotilla.MissingPods, out.Flotilla.NotUpgradablePods = 0, 0
+			out.Flotilla.MissingPods = 0
 		}
 		for i := range out.Conditions {
 			out.Conditions[i].Message = ""
@@ -73,15 +74,16 @@ func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
 // status returns the status that this pass observed.
 func (s *scope) status(now time.Time) *v1beta1.SidecarSetStatus {
 	out := s.set.Status.DeepCopy()
-	out.ObservedGeneration = s.set.Generation
+	out.ObservedGeneration, out.ObservedSequence = s.set.Generation, workload.Sequence(s.set)
 	if s.latest != nil {
 		c := s.plan.Counts
 		out.MatchedPods, out.UpdatedPods, out.ReadyPods, out.UpdatedReadyPods = c.Matched, c.Updated, c.Ready, c.UpdatedReady
+		out.NotUpdatablePods = c.NotUpdatable
 		out.LatestRevision, out.CollisionCount = s.latest.Name, s.collision
 	}
 	if s.progressed != nil {
 		out.Flotilla = s.progressed
-		out.Flotilla.MissingPods, out.Flotilla.NotUpgradablePods = int32(len(s.missing)), int32(len(s.plan.NotUpgradable))
+		out.Flotilla.MissingPods = int32(len(s.missing))
 	}
 	for _, c := range s.conditions() {
 		c.ObservedGeneration, c.LastTransitionTime = s.set.Generation, metav1.NewTime(now)
@@ -144,7 +146,10 @@ func (s *scope) conditions() []metav1.Condition {
 	case len(s.missing) > 0:
 		ready.Reason, ready.Message = reasonMissing, text+s.outdated()
 		reconciling.Reason = reasonMissing
-	case s.set.Spec.UpdateStrategy.Paused && c.Updated < c.Matched:
+	case s.silent() != nil:
+		ready.Reason, ready.Message = s.silent().Reason, s.silent().Message
+		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionTrue, ready.Reason, ready.Message
+	case s.set.Spec.UpdateStrategy.Paused && c.Updated < c.Matched || s.paused() && s.toUpdate() > 0:
 		ready.Reason, ready.Message = conditions.ReasonPaused, text
 		reconciling.Reason = conditions.ReasonPaused
 	case s.plan.Pending > 0 || len(s.plan.Writes) > 0 || c.UpdatedReady < c.Updated:

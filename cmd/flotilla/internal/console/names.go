@@ -61,6 +61,9 @@ func Workload(text, namespace string) (wire.Key, error) {
 		gvk := rule.GVK
 		if isNamed(gvk, strings.ToLower(kind)) {
 			key = wire.Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: namespace, Name: name}
+			if rule.ClusterScoped {
+				key.Namespace = ""
+			}
 			matching = append(matching, strings.ToLower(gvk.GroupKind().String()))
 		}
 		known = append(known, short(gvk.Kind)+" ("+gvk.Kind+")")

@@ -11,3 +11,11 @@ func TestDaemonSetNames(t *testing.T) {
 		}
 	}
 }
+
+// TestClusterScopedNames: a namespace says nothing about an object without one.
+func TestClusterScopedNames(t *testing.T) {
+	key, err := Workload("sidecarset/logs", "shop")
+	if err != nil || key.Namespace != "" || key.Sentence() != "SidecarSet logs" {
+		t.Errorf("%+v, %v", key, err)
+	}
+}

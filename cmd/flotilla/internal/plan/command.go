@@ -278,7 +278,7 @@ func write(out io.Writer, results []explain.Planned) error {
 		if i > 0 {
 			text.WriteString("\n")
 		}
-		fmt.Fprintf(&text, "%s %s/%s: %s\n", p.Kind, p.Namespace, p.Name, headline(p))
+		fmt.Fprintf(&text, "%s: %s\n", p.Key.Sentence(), headline(p))
 		if len(p.Cells) > 0 {
 			text.WriteString("CLUSTER\tZONE\tSUBSET\tNOW\tPLAN\tWHY\n")
 		}

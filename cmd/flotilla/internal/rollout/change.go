@@ -26,6 +26,9 @@ func pause(object client.Object, paused bool) error {
 		return nil
 	case *apps.DaemonSet:
 		return pauseDaemonSet(o, paused)
+	case *apps.SidecarSet:
+		o.Spec.UpdateStrategy.Paused = paused
+		return nil
 	case *apps.StatefulSet:
 		return pauseStatefulSet(fmt.Sprintf("StatefulSet %s/%s", o.Namespace, o.Name), &o.Spec, paused)
 	case *apps.UnitedDeployment:
@@ -100,6 +103,10 @@ func promote(object client.Object) error {
 	case *apps.DaemonSet:
 		if rolling := o.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.Partition != nil {
 			rolling.Partition = new(intstr.FromInt32(0))
+		}
+	case *apps.SidecarSet:
+		if o.Spec.UpdateStrategy.Partition != nil {
+			o.Spec.UpdateStrategy.Partition = new(intstr.FromInt32(0))
 		}
 	case *apps.StatefulSet:
 		if rolling := o.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.Partition != nil {

@@ -97,12 +97,19 @@ func newVerb(name, short string, run func(context.Context, client.Client, io.Wri
 			if isJob(key) && !slices.Contains(jobVerbs(), name) {
 				return noVerb(name)
 			}
+			if key.GroupKind() == apps.SidecarSetKind.GroupKind() && slices.Contains(templateVerbs(), name) {
+				return fmt.Errorf("rollout %s is for workloads with a pod template, which %s lacks: change its images, or restart "+
+					"the workloads that have its sidecars", name, key.Sentence())
+			}
 			return run(cmd.Context(), c, cmd.OutOrStdout(), key)
 		},
 	}
 	hub.AddFlags(command)
 	return command
 }
+
+// templateVerbs are the verbs that read or change a pod template.
+func templateVerbs() []string { return []string{"diff", "history", "restart", "undo"} }
 
 // open reads which workload is meant, and connects.
 func open(hub *console.Hub, name string) (wire.Key, client.Client, error) {

@@ -29,6 +29,7 @@ const (
 	cart   = `{metadata: {name: web, namespace: shop}, spec: {updateStrategy: {manualUpdate: {partitions: {a: 1}}}, template: {cloneSetTemplate: {}}}}`
 	deal   = `{metadata: {name: web, namespace: shop}, spec: {template: {deploymentTemplate: {}}}}`
 	byHand = `{metadata: {name: web, namespace: shop}, spec: {updateStrategy: {type: OnDelete}}}`
+	logs   = `{metadata: {name: web, namespace: shop}, spec: {updateStrategy: {partition: 3}}}`
 	state  = `{metadata: {name: web, namespace: shop}, spec: {template: {statefulSetTemplate: {}}}}`
 )
 
@@ -40,6 +41,8 @@ func parse(t *testing.T, kind, text string) client.Object {
 		object = &apps.UnitedDeployment{}
 	case "DaemonSet":
 		object = &apps.DaemonSet{}
+	case "SidecarSet":
+		object = &apps.SidecarSet{}
 	case "StatefulSet":
 		object = &apps.StatefulSet{}
 	}
@@ -67,6 +70,8 @@ func TestChanges(t *testing.T) {
 		{"restart a DaemonSet", "DaemonSet", web, func(o client.Object) error { return restart(o, time.Unix(0, 0)) },
 			`restartedAt: "1970-01-01T00:00:00Z"`, false},
 		{"a DaemonSet that is updated by hand", "DaemonSet", byHand, pauses, "updateStrategy.type OnDelete", true},
+		{"pause a SidecarSet", "SidecarSet", logs, pauses, "paused: true", false},
+		{"promote a SidecarSet", "SidecarSet", logs, promote, "partition: 0", false},
 		{"promote a StatefulSet", "StatefulSet", held, promote, "partition: 0", false},
 		{"resume", "CloneSet", held, resumes, "partition: 3", false},
 		{"promote", "CloneSet", held, promote, "partition: 0", false},

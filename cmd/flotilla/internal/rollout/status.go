@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -52,6 +53,15 @@ type condition struct {
 	reason, message string
 }
 
+// conditionsOf returns conditions of the common type by their types.
+func conditionsOf(list []metav1.Condition) map[string]condition {
+	out := make(map[string]condition, len(list))
+	for _, c := range list {
+		out[c.Type] = condition{corev1.ConditionStatus(c.Status), c.Reason, c.Message}
+	}
+	return out
+}
+
 // byType returns conditions by their types.
 func byType[C conditions.Own[C]](list []C) map[string]condition {
 	out := make(map[string]condition, len(list))
@@ -81,6 +91,10 @@ func statusOf(object client.Object) Status {
 		s.Replicas, s.Updated = o.Status.CurrentNumberScheduled, o.Status.UpdatedNumberScheduled
 		s.Ready = o.Status.NumberReady
 		found = byType(o.Status.Conditions)
+	case *apps.SidecarSet:
+		s.Kind, observed = apps.SidecarSetKind.Kind, o.Status.ObservedGeneration
+		s.Replicas, s.Updated, s.Ready = o.Status.MatchedPods, o.Status.UpdatedPods, o.Status.ReadyPods
+		found = conditionsOf(o.Status.Conditions)
 	case *apps.StatefulSet:
 		s.Kind, observed = apps.StatefulSetKind.Kind, o.Status.ObservedGeneration
 		s.Replicas, s.Updated, s.Ready = o.Status.Replicas, o.Status.UpdatedReplicas, o.Status.ReadyReplicas

@@ -70,6 +70,7 @@ func kinds(hub bool) []wanted {
 	for i := range all {
 		all[i].workloads = true
 	}
+	all = append(all, kind(kruise, "v1beta1", "SidecarSet", everywhere)) // of no namespace
 	if hub {
 		all = append(
 			all,

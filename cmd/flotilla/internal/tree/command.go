@@ -119,8 +119,10 @@ func (v *verb) print(out io.Writer, tree *Tree) error {
 // lists are the kinds that a tree is made from, beside the workloads.
 type lists struct {
 	placements topology.WorkloadPlacementList
-	works      work.WorkList
-	members    topology.MemberClusterList
+	// unscoped are the placements of objects that have no namespace, where those of another namespace are asked for.
+	unscoped topology.WorkloadPlacementList
+	works    work.WorkList
+	members  topology.MemberClusterList
 }
 
 // look reads the hub and makes the tree. All lists are asked for at once: the API server writes one while another is
@@ -130,15 +132,21 @@ func (v *verb) look(ctx context.Context, from client.Reader) (*Tree, error) {
 	var hubID string
 	var workloads []client.Object
 	group, asked := errgroup.WithContext(ctx)
-	for _, read := range []struct {
+	type question struct {
 		what string
 		list client.ObjectList
 		opts []client.ListOption
-	}{
+	}
+	questions := []question{
 		{"Works", &l.works, []client.ListOption{client.HasLabels{topology.LabelPlacement}}},
 		{"WorkloadPlacements", &l.placements, []client.ListOption{client.InNamespace(v.namespace)}},
 		{"MemberClusters", &l.members, nil},
-	} {
+	}
+	if v.namespace != "" && v.namespace != topology.SystemNamespace {
+		questions = append(questions, question{"WorkloadPlacements", &l.unscoped,
+			[]client.ListOption{client.InNamespace(topology.SystemNamespace)}})
+	}
+	for _, read := range questions {
 		group.Go(func() error {
 			if err := from.List(asked, read.list, read.opts...); err != nil {
 				return fmt.Errorf("read the %s of the hub: %w", read.what, err)
@@ -160,7 +168,7 @@ func (v *verb) look(ctx context.Context, from client.Reader) (*Tree, error) {
 	tree := Build(
 		&Facts{
 			Workloads:  workloads,
-			Placements: l.placements.Items,
+			Placements: append(l.placements.Items, l.unscoped.Items...),
 			Works:      l.works.Items,
 			Members:    l.members.Items,
 			HubID:      hubID,

@@ -8,6 +8,7 @@ import (
 	"github.com/xlab/treeprint"
 
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // Write writes the tree as text with aligned columns.
@@ -15,7 +16,8 @@ func Write(out io.Writer, t *Tree) error {
 	root := treeprint.NewWithRoot("WORKLOAD\tDESIRED\tREADY\tUPDATED\tSTATE")
 	for i := range t.Workloads {
 		w := &t.Workloads[i]
-		branch := root.AddBranch(line(fmt.Sprintf("%s %s/%s", w.Kind, w.Namespace, w.Name), &w.Pods, w.notes()...))
+		name := wire.Key{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name}.Sentence()
+		branch := root.AddBranch(line(name, &w.Pods, w.notes()...))
 		for j := range w.Zones {
 			z := &w.Zones[j]
 			zone := branch.AddBranch(line(zoneTitle(z.Name), &z.Pods))

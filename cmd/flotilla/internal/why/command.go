@@ -13,6 +13,7 @@ import (
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	"github.com/flotilla-dev/flotilla/hub/explain"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
+	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // NewCommand returns the verb.
@@ -46,7 +47,7 @@ replicas, is judged as things stand now, and is marked "now".`,
 			if err != nil {
 				return err
 			}
-			s, hubID, err := hub.Record(cmd.Context(), namespace)
+			s, hubID, err := hub.Record(cmd.Context(), key.PlacementNamespace())
 			if err != nil {
 				return err
 			}
@@ -87,7 +88,7 @@ replicas, is judged as things stand now, and is marked "now".`,
 // write writes the answer as text.
 func write(out io.Writer, a *explain.Answer) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s %s/%s: ", a.Kind, a.Namespace, a.Name)
+	fmt.Fprintf(&text, "%s: ", wire.Key{Kind: a.Kind, Namespace: a.Namespace, Name: a.Name}.Sentence())
 	switch {
 	case !a.PerMember:
 		fmt.Fprintf(&text, "%d replicas, %d placed", a.Replicas, a.Placed)

@@ -20,6 +20,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/admission"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/history/sidecars"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/allow"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/inject"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/revision"
@@ -164,6 +165,9 @@ func (m *mutator) sets(
 		identity := pod.Namespace + "/" + cmp.Or(request.Name, pod.Name, pod.GenerateName+string(request.UID))
 		if inject.Pinned(&set.Spec, pod.Labels, identity) {
 			err = m.pin(ctx, set, &s)
+		} else if ready := m.memo.of(set); ready.previous != nil {
+			s.Spec, s.Hashes = ready.previous, ready.previousHashes
+			s.Revision, err = nameOf(set, ready.previous)
 		} else {
 			s.Revision, err = current(set)
 		}
@@ -180,7 +184,12 @@ func current(set *v1beta1.SidecarSet) (string, error) {
 	if set.Status.LatestRevision != "" && set.Status.ObservedGeneration == set.Generation {
 		return set.Status.LatestRevision, nil
 	}
-	data, err := revision.Encode(revision.ContentOf(&set.Spec))
+	return nameOf(set, &set.Spec)
+}
+
+// nameOf returns the name of the revision with this spec, as the controller writes it.
+func nameOf(set *v1beta1.SidecarSet, spec *v1beta1.SidecarSetSpec) (string, error) {
+	data, err := sidecars.Encode(sidecars.ContentOf(spec))
 	if err != nil {
 		return "", err
 	}
@@ -194,7 +203,7 @@ func (m *mutator) pin(ctx context.Context, set *v1beta1.SidecarSet, s *inject.Se
 	if err != nil {
 		return err
 	}
-	content, err := revision.Decode(found.Data.Raw)
+	content, err := sidecars.Decode(found.Data.Raw)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/inject"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/revision"
 )
@@ -17,8 +18,13 @@ import (
 // prepared is what is worked out of a SidecarSet once for each generation.
 type prepared struct {
 	generation int64
+	// annotation has the previous revision of a hub's update, "" for none; it changes no generation.
+	annotation string
 	selection  inject.Selection
 	hashes     revision.Hashes
+	// previous is the spec with the revision that new pods get in place of the current one, nil for none.
+	previous       *v1beta1.SidecarSetSpec
+	previousHashes revision.Hashes
 	// err says why the SidecarSet cannot be injected; the controller tells it on the object.
 	err error
 }
@@ -34,18 +40,36 @@ func (m *memo) of(set *v1beta1.SidecarSet) *prepared {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	have := m.sets[string(set.UID)]
-	if have != nil && have.generation == set.Generation {
+	annotation := set.Annotations[topology.AnnotationTemplateBefore]
+	if have != nil && have.generation == set.Generation && have.annotation == annotation {
 		return have
 	}
-	have = &prepared{generation: set.Generation}
+	have = &prepared{generation: set.Generation, annotation: annotation}
 	if have.err = inject.Check(&set.Spec); have.err == nil {
 		have.selection, have.err = inject.NewSelection(&set.Spec)
 	}
 	if have.err == nil {
 		have.hashes, have.err = revision.HashesOf(&set.Spec)
 	}
+	if have.err == nil {
+		have.err = have.readPrevious(set)
+	}
 	m.sets[string(set.UID)] = have
 	return have
+}
+
+// readPrevious reads what new pods get while a hub's update does not reach all pods.
+func (p *prepared) readPrevious(set *v1beta1.SidecarSet) error {
+	content, err := revision.Previous(set)
+	if err != nil || content == nil {
+		return err
+	}
+	p.previous = content.In(&set.Spec)
+	if err := inject.Check(p.previous); err != nil {
+		return err
+	}
+	p.previousHashes, err = revision.HashesOf(p.previous)
+	return err
 }
 
 // keep forgets the sets that are not among these, if there are any.
@@ -95,6 +119,8 @@ func (m *mutator) overwrites(ctx context.Context) bool {
 	}
 	sets, err := m.all(ctx)
 	return err == nil && slices.ContainsFunc(sets, func(set *v1beta1.SidecarSet) bool {
-		return (inject.Allowed{}).Refused(set.Labels, set.Spec.PatchPodMetadata) != ""
+		previous := m.memo.of(set).previous
+		return (inject.Allowed{}).Refused(set.Labels, set.Spec.PatchPodMetadata) != "" ||
+			previous != nil && (inject.Allowed{}).Refused(set.Labels, previous.PatchPodMetadata) != ""
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/history/sidecars"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/revision"
 )
 
@@ -89,7 +90,7 @@ func TestUndecodable(t *testing.T) {
 
 // TestContentHasAllFields pins the published form of a revision.
 func TestContentHasAllFields(t *testing.T) {
-	data, err := json.Marshal(revision.ContentOf(&v1beta1.SidecarSetSpec{}))
+	data, err := json.Marshal(sidecars.ContentOf(&v1beta1.SidecarSetSpec{}))
 	const want = `{"volumes":null,"containers":null,"initContainers":null,"imagePullSecrets":null,"patchPodMetadata":null}`
 	if err != nil || string(data) != want {
 		t.Errorf("%s, %v, want %s", data, err, want)
@@ -97,8 +98,8 @@ func TestContentHasAllFields(t *testing.T) {
 }
 
 func TestRevisionsOfTheSameMeaning(t *testing.T) {
-	content := func(text string) revision.Content { return revision.ContentOf(spec(t, text)) }
-	data, err := revision.Encode(content(written))
+	content := func(text string) sidecars.Content { return sidecars.ContentOf(spec(t, text)) }
+	data, err := sidecars.Encode(content(written))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,15 +107,15 @@ func TestRevisionsOfTheSameMeaning(t *testing.T) {
 	if !strings.HasPrefix(string(data), want) {
 		t.Errorf("%s, want it to begin with %s", data, want)
 	}
-	decoded, err := revision.Decode(data)
-	if err != nil || !revision.Same(decoded, content(defaulted)) {
+	decoded, err := sidecars.Decode(data)
+	if err != nil || !sidecars.Same(decoded, content(defaulted)) {
 		t.Errorf("%v, %v", decoded, err)
 	}
 	for _, other := range []string{
 		strings.ReplaceAll(written, "1.36", "1.37"), `{}`,
 		strings.TrimSuffix(written, "}") + `,"volumes":[{"name":"a"}]}`,
 	} {
-		if revision.Same(decoded, content(other)) {
+		if sidecars.Same(decoded, content(other)) {
 			t.Errorf("%s means the same", other)
 		}
 	}

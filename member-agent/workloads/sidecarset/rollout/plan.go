@@ -35,6 +35,8 @@ type Plan struct {
 // Counts are the numbers of the status.
 type Counts struct {
 	Matched, Updated, Ready, UpdatedReady int32
+	// NotUpdatable are those that lack the current revision and do not get it, whatever the limits are.
+	NotUpdatable int32
 }
 
 // Write is what is written to one pod: strategic merge patches of the pod and of its status, nil for none.
@@ -60,6 +62,7 @@ func PlanOf(set *Set, pods []*corev1.Pod, allowed inject.Allowed, now time.Time)
 		if ok {
 			views = append(views, v)
 			plan.Counts.add(v)
+			plan.Counts.count(set.Spec, v)
 			if !v.updated && !v.upgradable {
 				plan.NotUpgradable = append(plan.NotUpgradable, pod.Namespace+"/"+pod.Name)
 			}
@@ -132,13 +135,9 @@ func choose(set *Set, views []view) (chosen []view, pending int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	kept, err := scaled(strategy.Partition, 0, matched)
+	kept, most, err := set.limits(matched, int32(len(eligible)), int32(len(done)))
 	if err != nil {
-		return nil, 0, fmt.Errorf("partition %w", err)
-	}
-	most, err := scaled(strategy.MaxUnavailable, 1, matched)
-	if err != nil {
-		return nil, 0, fmt.Errorf("maxUnavailable %w", err)
+		return nil, 0, err
 	}
 	sorted, err := sort(strategy, eligible, done)
 	if err != nil {
@@ -206,11 +205,15 @@ func candidates(set *Set, views []view) (eligible []view, done []*corev1.Pod, un
 }
 
 // scaled returns the number that a limit means, percentages rounded up.
-func scaled(limit *intstr.IntOrString, absent, total int32) (int32, error) {
+func scaled(name string, limit *intstr.IntOrString, absent, total int32) (int32, error) {
 	if limit == nil {
 		return absent, nil
 	}
-	return budget.Scaled(*limit, total, budget.Up)
+	n, err := budget.Scaled(*limit, total, budget.Up)
+	if err != nil {
+		return 0, fmt.Errorf("%s %w", name, err)
+	}
+	return n, nil
 }
 
 // sort returns the pods in the order of their update.

@@ -42,6 +42,8 @@ type Set struct {
 	Missing []*corev1.Pod
 	// InFlight are the uids of workloads that have not replaced an evicted pod yet.
 	InFlight map[types.UID]bool
+	// Grant is what a hub grants, nil without one. It holds in place of partition and maxUnavailable.
+	Grant *Grant
 }
 
 // view is what a pod has of a SidecarSet.
