@@ -11,6 +11,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/decision"
+	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
@@ -148,18 +149,22 @@ func (s Status) inNamespace(age time.Duration) Status {
 		s.Namespace,
 		topology.LabelFederated,
 	)
+	reason := decision.NamespaceNotFederated
+	if s.Namespace == "" {
+		reason = decision.NotLabelled
+		s.Message = fmt.Sprintf("%s %s has no label %s=true, so that the hub does not place it, and no controller of this "+
+			"cluster has looked at it: set the label", s.Kind, s.Name, topology.LabelFederated)
+	}
 	if age >= unseenFor {
-		s.Phase, s.Reason = Failed, decision.NamespaceNotFederated
+		s.Phase, s.Reason = Failed, reason
 	}
 	return s
 }
 
 func (s *Status) text() string {
 	text := fmt.Sprintf(
-		"%s %s/%s: %s; %d of %d pods are updated, %d are ready",
-		s.Kind,
-		s.Namespace,
-		s.Name,
+		"%s: %s; %d of %d pods are updated, %d are ready",
+		wire.Key{Kind: s.Kind, Namespace: s.Namespace, Name: s.Name}.Sentence(),
 		s.Phase,
 		s.Updated,
 		s.Replicas,
