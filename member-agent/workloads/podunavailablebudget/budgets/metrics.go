@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// mostNamespaces bounds the namespaces that the counter of refusals has. Refusals in further ones are counted together.
+	// mostNamespaces bounds the namespaces that the counter of refusals has. Those in further ones are counted together.
 	mostNamespaces = 200
 	// otherNamespaces is the label of those. No namespace has this name.
 	otherNamespaces = "_other"

@@ -33,9 +33,10 @@ const (
 // disturbs is the condition that a request can make a pod unavailable. Only evictions are created; a pod that is
 // terminating is unavailable already, and one with the annotation no-protect has no budget.
 const disturbs = "request.operation == 'CREATE' || !has(oldObject.metadata.deletionTimestamp) && " +
-	"!(has(oldObject.metadata.annotations) && '" + v1beta1.AnnotationNoProtect + "' in oldObject.metadata.annotations && " +
-	"oldObject.metadata.annotations['" + v1beta1.AnnotationNoProtect + "'] in ['1', 't', 'T', 'true', 'TRUE', 'True']) && (" +
-	"request.operation == 'DELETE' || has(request.subResource) && request.subResource == 'resize' || " +
+	"!(has(oldObject.metadata.annotations) && " +
+	"'" + v1beta1.AnnotationNoProtect + "' in oldObject.metadata.annotations && " +
+	"oldObject.metadata.annotations['" + v1beta1.AnnotationNoProtect + "'] in " +
+	"['1', 't', 'T', 'true', 'TRUE', 'True']) && (request.operation == 'DELETE' || has(request.subResource) && request.subResource == 'resize' || " +
 	"object.spec.containers.map(c, has(c.image) ? c.image : '') != " +
 	"oldObject.spec.containers.map(c, has(c.image) ? c.image : '') || " +
 	"(has(object.spec.initContainers) ? object.spec.initContainers.map(c, has(c.image) ? c.image : '') : []) != " +
@@ -257,8 +258,8 @@ func podsOf(object string, pub *v1beta1.PodUnavailableBudget) string {
 	case isUnitedDeployment(pub):
 		owner = "o.name.startsWith(" + strconv.Quote(prefixOf(target.Name)) + ")"
 	}
-	return hasOwner(object) + " && " + object + ".metadata.ownerReferences.exists(o, has(o.controller) && o.controller && " +
-		owner + ")"
+	return hasOwner(object) + " && " + object + ".metadata.ownerReferences.exists(o, has(o.controller) && " +
+		"o.controller && " + owner + ")"
 }
 
 // ofGroup returns the condition that the owner o is of the group.
