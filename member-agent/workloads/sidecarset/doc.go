@@ -11,6 +11,6 @@
 //	revisions.go  ControllerRevisions in the namespace of the agent
 //	status.go     the status and the conditions
 //
-// The pure parts are packages of their own: revision, marks, inject, expr and rollout. Package guard refuses names that
-// collide.
+// The pure parts are packages of their own: revision, marks, inject, expr and rollout. Package guard refuses names
+// that collide.
 package sidecarset

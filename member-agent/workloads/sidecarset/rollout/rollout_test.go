@@ -411,7 +411,8 @@ func TestPodsThatLackAContainer(t *testing.T) {
 			w := newWorld(t)
 			w.pod(setOf(t, 1, "{"+one+"}"), "web", nil)
 			plan := w.pass(setOf(t, 2, spec))
-			if plan.Counts != (rollout.Counts{Matched: 1, Ready: 1}) || !slices.Equal(plan.NotUpgradable, []string{"shop/web"}) {
+			if plan.Counts != (rollout.Counts{Matched: 1, Ready: 1}) ||
+				!slices.Equal(plan.NotUpgradable, []string{"shop/web"}) {
 				t.Errorf("%+v", plan)
 			}
 		})
