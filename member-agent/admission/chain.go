@@ -176,7 +176,8 @@ type later struct{ error }
 
 func (l later) Unwrap() error { return l.error }
 
-// Later returns an error with which a mutator refuses a pod for now: the API server answers 429, and clients try again.
+// Later returns an error with which a mutator refuses a pod for now: the API server answers 429, and clients try
+// again.
 func Later(err error) error { return later{err} }
 
 // retryAfter is when clients try again after a refusal that passes, in seconds.

@@ -107,8 +107,8 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule("", "nodes", read),
 		rule("", "events", "create patch"),
 		rule("events.k8s.io", "events", "create patch"),
-		// The webhooks for pods, templates, deletions and SidecarSets, and where objects of our kinds are converted. Those of
-		// others must not be touched. The verb create knows no names.
+		// The webhooks for pods, templates, deletions and SidecarSets, and where objects of our kinds are converted. Those
+		// of others must not be touched. The verb create knows no names.
 		rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations validatingwebhookconfigurations", read+" create"),
 		rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "update patch delete", webhook),
 		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update patch delete", webhook),

@@ -5,8 +5,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // SidecarSetFlotilla has what Flotilla adds to the published fields.
 type SidecarSetFlotilla struct {
 	// failurePolicy is what happens to new pods that the SidecarSet selects while their sidecars cannot be added, because
-	// the webhook is away or something in them cannot be computed: Ignore (they start without) or Fail (they are refused).
-	// Default Ignore.
+	// the webhook is away or something in them cannot be computed: Ignore (they start without) or Fail (they are
+	// refused). Default Ignore.
 	// +optional
 	// +kubebuilder:default=Ignore
 	FailurePolicy SidecarSetFailurePolicy `json:"failurePolicy,omitempty"`

@@ -27,7 +27,8 @@ func whole() *corev1.Pod {
 			},
 			InitContainers: []corev1.Container{{Name: "init", Resources: cpu}},
 			Containers: []corev1.Container{{
-				Name: "main", Image: "app:1", ImagePullPolicy: corev1.PullAlways, Resources: cpu, Command: []string{"run"}, LivenessProbe: &corev1.Probe{},
+				Name: "main", Image: "app:1", ImagePullPolicy: corev1.PullAlways, Resources: cpu,
+				Command: []string{"run"}, LivenessProbe: &corev1.Probe{},
 				Env: []corev1.EnvVar{
 					{Name: "PLAIN", Value: "1"}, {Name: "KRUISE_CONTAINER_PRIORITY", Value: "2"},
 					{Name: "FED", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},

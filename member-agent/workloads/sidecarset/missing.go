@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -77,38 +78,56 @@ func (r *Reconciler) missing(ctx context.Context, s *scope, selection inject.Sel
 		return err == nil && selection.Matches(pod.Labels, pod.Namespace, labels), err
 	}
 	if now.Sub(s.Memory.scanned) >= scanInterval {
-		s.Memory.scanned, s.Memory.missing = now, nil
-		var list corev1.PodList
-		if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-			return fmt.Errorf("list pods: %w", err)
+		if s.Memory.missing, err = r.scan(ctx, is); err != nil {
+			return err
 		}
-		for i := range list.Items {
-			missing, err := is(&list.Items[i])
-			if err != nil {
-				return err
-			}
-			if missing {
-				s.Memory.missing = append(s.Memory.missing, client.ObjectKeyFromObject(&list.Items[i]))
-			}
-		}
+		s.Memory.scanned = now
 	}
 	s.Sooner(max(s.Memory.scanned.Add(scanInterval).Sub(now), time.Second))
-	for _, key := range s.Memory.missing {
+	s.missing, err = r.still(ctx, s.Memory.missing, is)
+	return err
+}
+
+// scan returns the pods of the cache that are missing their sidecars.
+func (r *Reconciler) scan(
+	ctx context.Context, is func(*corev1.Pod) (bool, error),
+) (out []types.NamespacedName, err error) {
+	var list corev1.PodList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	for i := range list.Items {
+		missing, err := is(&list.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		if missing {
+			out = append(out, client.ObjectKeyFromObject(&list.Items[i]))
+		}
+	}
+	return out, nil
+}
+
+// still returns those of the pods of a scan that are there, and miss their sidecars.
+func (r *Reconciler) still(
+	ctx context.Context, keys []types.NamespacedName, is func(*corev1.Pod) (bool, error),
+) (out []*corev1.Pod, err error) {
+	for _, key := range keys {
 		pod := &corev1.Pod{}
 		if err := r.Client.Get(ctx, key, pod, client.UnsafeDisableDeepCopy); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("read pod %s: %w", key, err)
+			return nil, fmt.Errorf("read pod %s: %w", key, err)
 		} else if err != nil {
 			continue
 		}
 		missing, err := is(pod)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if missing {
-			s.missing = append(s.missing, pod)
+			out = append(out, pod)
 		}
 	}
-	return nil
+	return out, nil
 }
 
 // canaries returns the names of the canaries of a SidecarSet: pods have their sidecars in its place.

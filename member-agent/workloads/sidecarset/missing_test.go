@@ -74,7 +74,9 @@ func TestSince(t *testing.T) {
 		{name: "it injects again", want: now.Add(time.Hour), edit: func(s *scope) {
 			s.set.Spec.Containers = []v1beta1.SidecarContainer{{}}
 		}},
-		{name: "the status of another release", want: now.Add(time.Hour), edit: func(s *scope) { s.set.Status.Flotilla = nil }},
+		{name: "the status of another release", want: now.Add(time.Hour), edit: func(s *scope) {
+			s.set.Status.Flotilla = nil
+		}},
 	} {
 		s := &scope{pass: &pass{}, set: set}
 		if step.edit != nil {

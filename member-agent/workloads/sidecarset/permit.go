@@ -23,8 +23,8 @@ const (
 	askAgain = 2 * time.Second
 )
 
-// permit asks the budgets of the pods, in one batch for each namespace, before the plan disrupts them, and the workloads
-// of pods that are to be evicted. Pods that may not be disrupted wait, and others go in their place.
+// permit asks the budgets of the pods, in one batch for each namespace, before the plan disrupts them, and the
+// workloads of pods that are to be evicted. Pods that may not be disrupted wait, and others go in their place.
 func (r *Reconciler) permit(ctx context.Context, s *scope) (bool, error) {
 	if len(s.plan.Recreate) > 0 {
 		s.Memory.recreated = r.Clock.Now()

@@ -97,7 +97,8 @@ func (r *Reconciler) ownerReady(ctx context.Context, s *scope, owner types.UID, 
 	return err == nil && (w == nil || w.Complete(set.Active)), err
 }
 
-// workload reads the owner of a pod, or the Deployment of a ReplicaSet; nil if it is gone. Each is read once in a pass.
+// workload reads the owner of a pod, or the Deployment of a ReplicaSet; nil if it is gone. Each is read once in a
+// pass.
 func (r *Reconciler) workload(
 	ctx context.Context, s *scope, ref *metav1.OwnerReference, namespace string,
 ) (*rollout.Workload, error) {

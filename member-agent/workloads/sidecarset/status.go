@@ -104,8 +104,28 @@ func (s *scope) outdated() string {
 	}
 	if len(missing) > 0 {
 		slices.Sort(missing)
-		text += fmt.Sprintf("; %d pods were created without the sidecars, as while the webhook is away: %s: create them anew",
-			len(missing), some(missing))
+		text += fmt.Sprintf("; %d pods were created without the sidecars, as while the webhook is away: %s: create them "+
+			"anew", len(missing), some(missing))
+	}
+	return text
+}
+
+// recreating says how far pods are created again, "" if none are.
+func (s *scope) recreating() string {
+	if !s.recreates() {
+		return ""
+	}
+	text := ""
+	var evicted []string
+	for _, one := range s.Memory.evicted {
+		evicted = append(evicted, one.pod.String())
+	}
+	if len(evicted) > 0 {
+		slices.Sort(evicted)
+		text += "; evicted, and not replaced by ready pods yet: " + some(evicted)
+	}
+	if len(s.Memory.stays) > 0 {
+		text += "; pods wait: " + waiting(s.Memory.stays)
 	}
 	return text
 }
@@ -134,11 +154,8 @@ func (s *scope) conditions() []metav1.Condition {
 	case len(s.waits) > 0:
 		ready.Reason, ready.Message = reasonBudget, text+s.outdated()+"; pods wait: "+waiting(s.waits)
 		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionTrue, reasonBudget, ready.Message
-	case s.recreates() && (len(s.plan.Recreate)+len(s.Memory.stays)+len(s.inFlight)+len(s.evicted) > 0):
-		ready.Reason, ready.Message = reasonRecreating, text+s.outdated()
-		if len(s.Memory.stays) > 0 {
-			ready.Message += "; pods wait: " + waiting(s.Memory.stays)
-		}
+	case s.recreating() != "":
+		ready.Reason, ready.Message = reasonRecreating, text+s.outdated()+s.recreating()
 		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionTrue, ready.Reason, ready.Message
 	case len(s.plan.NotUpgradable) > 0:
 		ready.Reason, ready.Message = reasonNotUpgradable, text+s.outdated()

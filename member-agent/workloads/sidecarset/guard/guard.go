@@ -45,8 +45,8 @@ type Guard struct {
 // New returns a guard that compares with the SidecarSets of the reader.
 func New(reader client.Reader) *Guard { return &Guard{reader} }
 
-// Handle refuses a SidecarSet whose names collide with another's. A SidecarSet that collides already can be changed, as
-// long as it does not collide with more.
+// Handle refuses a SidecarSet whose names collide with another's. A SidecarSet that collides already can be changed,
+// as long as it does not collide with more.
 func (g *Guard) Handle(ctx context.Context, request admission.Request) admission.Response {
 	set, err := decode(request.Object.Raw)
 	if err != nil {

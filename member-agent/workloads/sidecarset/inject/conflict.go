@@ -33,7 +33,9 @@ func Compatible(sets []*v1beta1.SidecarSet) []*v1beta1.SidecarSet {
 			kept = append(kept, set)
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(sets), func(set *v1beta1.SidecarSet) bool { return !slices.Contains(kept, set) })
+	return slices.DeleteFunc(slices.Clone(sets), func(set *v1beta1.SidecarSet) bool {
+		return !slices.Contains(kept, set)
+	})
 }
 
 // Collision returns what a SidecarSet and one of the others have of the same name, if they may select the same pods,

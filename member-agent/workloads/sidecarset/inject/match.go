@@ -74,8 +74,8 @@ func Base(set metav1.Object) string {
 	return set.GetAnnotations()[v1beta1.AnnotationSidecarSetBase]
 }
 
-// Effective returns those of the SidecarSets that select a pod which the pod gets, by name: not the paused ones, no base
-// of a canary that the pod gets, and none that a conflict keeps out.
+// Effective returns those of the SidecarSets that select a pod which the pod gets, by name: not the paused ones, no
+// base of a canary that the pod gets, and none that a conflict keeps out.
 func Effective(matched []*v1beta1.SidecarSet) []*v1beta1.SidecarSet {
 	live := slices.DeleteFunc(slices.Clone(matched), func(set *v1beta1.SidecarSet) bool {
 		return set.Spec.InjectionStrategy.Paused || set.DeletionTimestamp != nil

@@ -178,8 +178,8 @@ func checkPairs(list []v1beta1.SidecarContainer) error {
 	for i := range list {
 		pair := marks.Pair(list[i].Name)
 		if marks.Hot(&list[i]) && len(validation.IsDNS1123Label(pair[0])) > 0 {
-			return fmt.Errorf("%s: pods have two containers for a sidecar with upgradeType HotUpgrade, and %s cannot be the name "+
-				"of one: give a shorter name of lower case letters, digits and -",
+			return fmt.Errorf("%s: pods have two containers for a sidecar with upgradeType HotUpgrade, and %s cannot be the "+
+				"name of one: give a shorter name of lower case letters, digits and -",
 				field.NewPath("spec", "containers").Index(i).Child("name"), pair[0])
 		}
 	}

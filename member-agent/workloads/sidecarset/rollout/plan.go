@@ -177,8 +177,8 @@ func within(set *Set, sorted []view, room int) (chosen []view, waiting int) {
 }
 
 // candidates returns the pods that can get the current revision now, by a patch or by a new pod in their place, those
-// that have it, and how many of these are not available. A pod that is ready waits for the change before to arrive; one
-// that is not may wait for ever.
+// that have it, and how many of these are not available. A pod that is ready waits for the change before to arrive;
+// one that is not may wait for ever.
 func candidates(set *Set, views []view) (eligible []view, done []*corev1.Pod, unavailable int, err error) {
 	strategy := &set.Spec.UpdateStrategy
 	selected := labels.Everything()

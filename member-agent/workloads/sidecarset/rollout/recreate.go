@@ -97,8 +97,8 @@ func hooked(object *unstructured.Unstructured) bool {
 	return err == nil && has && value != nil
 }
 
-// Refuses returns why a pod of the workload must stay, "" if it may be evicted. pods are all that the workload controls,
-// as the cache shows them: the numbers of a status may be older than an eviction.
+// Refuses returns why a pod of the workload must stay, "" if it may be evicted. pods are all that the workload
+// controls, as the cache shows them: the numbers of a status may be older than an eviction.
 func (w Workload) Refuses(pod *corev1.Pod, pods []*corev1.Pod) string {
 	if w.Waits != "" {
 		return w.Name + ": " + w.Waits

@@ -175,7 +175,8 @@ func TestWorkload(t *testing.T) {
 	}
 }
 
-// TestLike: a new pod like one that runs has nothing of a SidecarSet, of the scheduler, or of what the API server sets.
+// TestLike: a new pod like one that runs has nothing of a SidecarSet, of the scheduler, or of what the API server
+// sets.
 func TestLike(t *testing.T) {
 	w := newWorld(t)
 	pod := w.pod(setOf(t, 1, "{"+one+", initContainers: [{name: net, image: i, restartPolicy: Always}]}"), "web", nil)

@@ -13,9 +13,9 @@ import (
 )
 
 // sameButImages decides whether pods differ from a set in images alone. The published hash counts pull policies, also
-// those that follow from the image: Always for the tag latest, IfNotPresent for others. Example: the set had log:latest,
-// and has log:2 now. The hash without images has changed, though nothing but the image has. So a container that names
-// no pull policy may have any: the one of its image now, the one that the pod has, or that of a tag.
+// those that follow from the image: Always for the tag latest, IfNotPresent for others. Example: the set had
+// log:latest, and has log:2 now. The hash without images has changed, though nothing but the image has. So a container
+// that names no pull policy may have any: the one of its image now, the one that the pod has, or that of a tag.
 type sameButImages struct {
 	set     *Set
 	implied []string
