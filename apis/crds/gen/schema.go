@@ -295,20 +295,24 @@ func ephemeralContainers() schema {
 		return refuse("!has(self."+field+")", "."+field, field+" cannot be set, because "+why+": remove it")
 	}
 	const noProbes = "the kubelet does not probe ephemeral containers"
+	// A rule does not see quantities. None of these fields is taken, so that their types do not matter.
 	container := object(map[string]any{
 		"name":  text("name of the container. It must differ from those of all other containers of the pods.", maxLabelValue),
 		"image": text("image of the container.", maxImage),
-		"ports": described("ports cannot be set.", typesOf[[]corev1.ContainerPort]()),
+		"ports": described("ports cannot be set.", schema{"type": "array", "maxItems": int64(maxContainers),
+			"x-kubernetes-list-type": "atomic", "items": object(nil)}),
 		"resources": described("resources cannot be set.", object(map[string]any{
-			"limits": described("limits cannot be set.", typesOf[corev1.ResourceList]()),
-			"requests": described("requests cannot be set.",
-				typesOf[corev1.ResourceList]()),
+			"limits": described("limits cannot be set.", object(nil)), "requests": described("requests cannot be set.", object(nil)),
 		})),
 		"lifecycle":      described("lifecycle cannot be set.", object(nil)),
 		"livenessProbe":  described("livenessProbe cannot be set.", object(nil)),
 		"readinessProbe": described("readinessProbe cannot be set.", object(nil)),
 		"startupProbe":   described("startupProbe cannot be set.", object(nil)),
 	})
+	types := typesOf[corev1.EphemeralContainer]()
+	for _, name := range []string{"ports", "resources", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe"} {
+		delete(below(types), name)
+	}
 	container["required"] = []any{"name"}
 	container["x-kubernetes-validations"] = []any{
 		refuse("self.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')", ".name",
@@ -326,7 +330,7 @@ func ephemeralContainers() schema {
 		"minItems":               int64(1),
 		"maxItems":               int64(maxEphemeral),
 		"x-kubernetes-list-type": "atomic",
-		"items":                  addTypes(container, typesOf[corev1.EphemeralContainer]()),
+		"items":                  addTypes(container, types),
 		"x-kubernetes-validations": []any{map[string]any{
 			"rule":    "self.all(a, self.exists_one(b, a.name == b.name))",
 			"message": "two ephemeralContainers have the same name: give each its own name",
