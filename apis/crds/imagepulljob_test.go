@@ -96,7 +96,7 @@ func testImagePullJobRules(t *testing.T, s *server) {
 	} {
 		row := rule{name: "image " + image, edit: set("spec.image", `"`+image+`"`)}
 		if !taken {
-			row.says = []string{"spec.image", "is no reference of an image", "such as registry.example/web:1.2"}
+			row.says = []string{"spec.image", "is no reference of an image", "registry.example/web:1.2"}
 		}
 		rows = append(rows, row)
 	}
@@ -156,7 +156,7 @@ func testNodeImageRules(t *testing.T, s *server) {
 		{name: "no time to live", edit: set("spec", tags+`[{tag: "1", pullPolicy: {}}]}}}`),
 			says: []string{"spec.images[web].tags[0].pullPolicy", "has no ttlSecondsAfterFinished", "such as 86400"}},
 		{name: "no policy", edit: set("spec", tags+`[{tag: "1"}]}}}`),
-			says: []string{"spec.images[web].tags[0].pullPolicy", "Required"}},
+			says: []string{"spec.images.web.tags[0].pullPolicy", "Required"}},
 		{name: "an empty tag", edit: set("spec", tags+`[{tag: "", pullPolicy: {ttlSecondsAfterFinished: 1}}]}}}`),
 			says: []string{"spec.images[web].tags[0].tag", "tag is empty", "such as latest"}},
 		{name: "a tag twice", edit: set("spec", tags+`[{tag: a, pullPolicy: {ttlSecondsAfterFinished: 1}},
@@ -164,7 +164,7 @@ func testNodeImageRules(t *testing.T, s *server) {
 			says: []string{"spec.images[web].tags[1]", "Duplicate"}},
 		{name: "a negative version",
 			edit: set("spec", tags+`[{tag: a, version: -1, pullPolicy: {ttlSecondsAfterFinished: 1}}]}}}`),
-			says: []string{"spec.images[web].tags[0].version", "greater than or equal to 0"}},
+			says: []string{"spec.images.web.tags[0].version", "greater than or equal to 0"}},
 		{name: "an image without a name", edit: set("spec", `{images: {"": {tags: []}}}`),
 			says: []string{"spec.images", "the name of an image is empty", "give the name without its tag"}},
 	})

@@ -106,16 +106,15 @@ type ProbeMarkerPolicy struct {
 	// state of the probe: Succeeded or Failed. Without a policy for Failed, a failure removes what that for Succeeded set.
 	// +kubebuilder:validation:Enum=Succeeded;Failed
 	State ProbeState `json:"state"`
-	// labels that the pod has in this state, at most 64.
+	// labels that the pod has in this state, at most 64. A key that Kubernetes does not take is reported by condition
+	// Stalled.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
-	// +kubebuilder:validation:XValidation:rule="self.all(key, size(key) <= 317 && @qualifiedName{key})",message="a key of labels is no key of a label: use letters, digits, -, _ and ., after a prefix such as example.org/ if there is one"
-	// +kubebuilder:validation:XValidation:rule="self.all(key, size(self[key]) <= 63 && self[key].matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$'))",message="a value of labels is no value of a label: use at most 63 letters, digits, and between them -, _ and ."
 	Labels map[string]string `json:"labels,omitempty"`
-	// annotations that the pod has in this state, at most 64.
+	// annotations that the pod has in this state, at most 64. A key that Kubernetes does not take is reported by condition
+	// Stalled.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
-	// +kubebuilder:validation:XValidation:rule="self.all(key, size(key) <= 317 && @qualifiedName{key})",message="a key of annotations is no key of an annotation: use letters, digits, -, _ and ., after a prefix such as example.org/ if there is one"
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 

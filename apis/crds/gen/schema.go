@@ -30,6 +30,9 @@ const (
 // ordinalRange is a range of ordinals with both ends.
 const ordinalRange = "^[0-9]{1,10}-[0-9]{1,10}$"
 
+// labelValue is what Kubernetes takes as the value of a label.
+const labelValue = "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
+
 // finisher finishes the schemas of one kind.
 type finisher struct {
 	kind string
@@ -79,6 +82,9 @@ func (f finisher) declareField(name, path string, field schema) {
 	case f.kind == "SidecarSet" && path == ".spec" &&
 		slices.Contains([]string{"containers", "initContainers", "volumes"}, name):
 		declareSidecars(name, field["items"].(map[string]any))
+	case name == "labels" && strings.HasSuffix(path, ".markerPolicy[]"):
+		// A rule would cost too much: the length of keys has no bound for it.
+		field["additionalProperties"] = schema{"type": "string", "maxLength": int64(maxLabelValue), "pattern": labelValue}
 	case slices.Contains(nodeSelectorTerms(), name):
 		boundNodeSelectorTerm(field)
 	}
