@@ -8,8 +8,11 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
-// messageUnreadyAcquired is the message of the condition PreRecreateGrace where v1alpha1 has the annotation alone.
-const messageUnreadyAcquired = "The pod is not ready, so that its traffic ends before its containers restart."
+// The reason and the message of the condition PreRecreateGrace where v1alpha1 has the annotation alone.
+const (
+	unready        = "UnreadyAcquired"
+	unreadyMessage = "The pod is not ready, so that its traffic ends before its containers restart."
+)
 
 // upContainerRecreateRequest makes a v1alpha1 ContainerRecreateRequest one of v1beta1: two annotations become status.
 // An annotation with an invalid value stays.
@@ -28,7 +31,7 @@ func upContainerRecreateRequest(object tree) {
 	if at := inUTC(text); at != "" {
 		made(object, "status")["conditions"] = []any{tree{
 			"type": v1beta1.ConditionPreRecreateGrace, "status": "True", "lastTransitionTime": at,
-			"reason": v1beta1.ReasonUnreadyAcquired, "message": messageUnreadyAcquired,
+			"reason": unready, "message": unreadyMessage,
 		}}
 		delete(annotations, v1alpha1.AnnotationCRRUnreadyAcquired)
 	}

@@ -17,8 +17,6 @@ const (
 	// ConditionPreRecreateGrace is the condition of a ContainerRecreateRequest that is True since its pod is not ready:
 	// unreadyGracePeriodSeconds counts from lastTransitionTime.
 	ConditionPreRecreateGrace = "PreRecreateGrace"
-	// ReasonUnreadyAcquired is the reason of ConditionPreRecreateGrace.
-	ReasonUnreadyAcquired = "UnreadyAcquired"
 )
 
 // ContainerRecreateRequestSpec says which containers are restarted, and how. It cannot change.
