@@ -167,7 +167,7 @@ type ImagePullJobStatus struct {
 	// message says how far the job is.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// failedNodes are the names of the nodes that could not pull the image, sorted, at most 1000 of them.
+	// failedNodes are the names of the nodes that could not pull the image, sorted, at most 10000 of them.
 	// +optional
 	// +listType=atomic
 	FailedNodes []string `json:"failedNodes,omitempty"`
