@@ -29,7 +29,8 @@ func TestVersions(t *testing.T) {
 		strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy")
 		want, wantStrategy := []string{"v1alpha1 stored"}, ""
 		switch kind {
-		case "AdvancedCronJob", "CloneSet", "ContainerRecreateRequest", "DaemonSet", "PersistentPodState", "PodUnavailableBudget",
+		case "AdvancedCronJob", "CloneSet", "ContainerRecreateRequest", "DaemonSet",
+			"PersistentPodState", "PodUnavailableBudget",
 			"ResourceDistribution", "SidecarSet", "StatefulSet",
 			"UnitedDeployment", "WorkloadSpread":
 			want, wantStrategy = []string{"v1alpha1", "v1beta1 stored"}, "Webhook"

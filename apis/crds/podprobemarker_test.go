@@ -62,8 +62,9 @@ func testPodProbeMarkerRules(t *testing.T, s *server) {
 	const at = "spec.probes[0]"
 	s.check(t, podProbeMarker, []rule{
 		{name: "as it is", edit: named("roles")},
-		{name: "all fields", edit: probed("{httpGet: {path: /, port: http, scheme: HTTPS, httpHeaders: [{name: a, value: b}]}, " +
-			"initialDelaySeconds: 1, timeoutSeconds: 0, periodSeconds: 1, successThreshold: 2, failureThreshold: 3, " +
+		{name: "all fields", edit: probed("{httpGet: {path: /, port: http, scheme: HTTPS, " +
+			"httpHeaders: [{name: a, value: b}]}, initialDelaySeconds: 1, timeoutSeconds: 0, periodSeconds: 1, " +
+			"successThreshold: 2, failureThreshold: 3, " +
 			"terminationGracePeriodSeconds: 5}")},
 		{name: "a connection", edit: probed("{tcpSocket: {port: 65535}}")},
 		{name: "gRPC", edit: probed("{grpc: {port: 1, service: a}}")},

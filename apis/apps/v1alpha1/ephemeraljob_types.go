@@ -27,13 +27,14 @@ type EphemeralJobSpec struct {
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	Parallelism *int32 `json:"parallelism,omitempty"`
-	// template has the containers. Kubernetes cannot remove them from a pod again. A change holds for the pods that follow.
+	// template has the containers. Kubernetes cannot remove them from a pod again. A change holds for the pods that
+	// follow.
 	Template EphemeralContainerTemplateSpec `json:"template"`
 	// paused adds the containers to no more pods. Running ones go on. Default false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// activeDeadlineSeconds is how long the job may run, in seconds, at least 1. Then it has failed, and its containers go
-	// on in their pods. Default: no limit.
+	// activeDeadlineSeconds is how long the job may run, in seconds, at least 1. Then it has failed, and its containers
+	// go on in their pods. Default: no limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`

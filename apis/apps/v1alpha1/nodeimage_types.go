@@ -6,8 +6,8 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
-// NodeImage lists the images that the daemon of the node of its name pulls, and what it has pulled. The agent writes its
-// spec and the daemon its status.
+// NodeImage lists the images that the daemon of the node of its name pulls, and what it has pulled. The agent writes
+// its spec and the daemon its status.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster
 // +kubebuilder:subresource:status

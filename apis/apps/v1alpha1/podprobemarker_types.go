@@ -103,7 +103,8 @@ type ContainerProbeSpec struct {
 // ProbeMarkerPolicy are labels and annotations of a pod in a state of a probe.
 // +kubebuilder:validation:XValidation:rule="has(self.labels) && size(self.labels) > 0 || has(self.annotations) && size(self.annotations) > 0",message="the policy sets nothing: give labels, annotations or both",messageExpression="'the policy for state %s sets nothing: give labels, annotations or both'.format([self.state])"
 type ProbeMarkerPolicy struct {
-	// state of the probe: Succeeded or Failed. Without a policy for Failed, a failure removes what that for Succeeded set.
+	// state of the probe: Succeeded or Failed. Without a policy for Failed, a failure removes what that for Succeeded
+	// set.
 	// +kubebuilder:validation:Enum=Succeeded;Failed
 	State ProbeState `json:"state"`
 	// labels that the pod has in this state, at most 64. A key that Kubernetes does not take is reported by condition
@@ -111,8 +112,8 @@ type ProbeMarkerPolicy struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	Labels map[string]string `json:"labels,omitempty"`
-	// annotations that the pod has in this state, at most 64. A key that Kubernetes does not take is reported by condition
-	// Stalled.
+	// annotations that the pod has in this state, at most 64. A key that Kubernetes does not take is reported by
+	// condition Stalled.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	Annotations map[string]string `json:"annotations,omitempty"`

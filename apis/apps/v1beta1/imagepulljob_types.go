@@ -37,8 +37,8 @@ type ImagePullJobTemplate struct {
 	// podSelector selects pods of the job's namespace: images are pulled on their nodes. Not together with selector.
 	// +optional
 	PodSelector *metav1.LabelSelector `json:"podSelector,omitempty"`
-	// parallelism is on how many nodes an image is pulled at the same time: a number, or a percentage of the nodes, rounded
-	// up. 0 starts no pulls. Default 1. A change holds for the pulls that start later.
+	// parallelism is on how many nodes an image is pulled at the same time: a number, or a percentage of the nodes,
+	// rounded up. 0 starts no pulls. Default 1. A change holds for the pulls that start later.
 	// +optional
 	// +kubebuilder:default=1
 	Parallelism *intstr.IntOrString `json:"parallelism,omitempty"`
@@ -108,8 +108,8 @@ type ImagePullCompletionPolicy struct {
 	// +optional
 	// +kubebuilder:default=Always
 	Type CompletionPolicyType `json:"type,omitempty"`
-	// activeDeadlineSeconds is how long the job may run, in seconds, at least pullPolicy.timeoutSeconds. Then it ends, and
-	// nodes without the image count as failed. Default: no limit. It needs type Always.
+	// activeDeadlineSeconds is how long the job may run, in seconds, at least pullPolicy.timeoutSeconds. Then it ends,
+	// and nodes without the image count as failed. Default: no limit. It needs type Always.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`

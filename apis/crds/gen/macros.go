@@ -41,8 +41,8 @@ func macros() map[string]macro {
 		"firstSeven": {0, "[0,1,2,3,4,5,6]"},
 		// cronSchedule{v}: v is a schedule as cron reads it, apart from ranges whose end is before their start.
 		"cronSchedule": {1, "$1.matches('" + cronPattern() + "')"},
-		// imageReference{v}: v names an image as container runtimes read it: a registry if there is one, a path, and a tag or a
-		// digest or both.
+		// imageReference{v}: v names an image as container runtimes read it: a registry if there is one, a path, and a tag
+		// or a digest or both.
 		"imageReference": {1, "$1.matches('" + imagePattern + "')"},
 		// storageAtLeast{claim}{old claim}: the claim template requests at least the storage of the old one.
 		"storageAtLeast": {2, "(!" + hasStorage("$2") + " || " + hasStorage("$1") +

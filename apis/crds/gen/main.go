@@ -38,8 +38,8 @@ func unserved(kind string) bool {
 	}, kind)
 }
 
-// run finishes every file of from and writes it to to, or to its folder for kinds that are not served; other files that
-// it wrote earlier are removed.
+// run finishes every file of from and writes it to to, or to its folder for kinds that are not served; other files
+// that it wrote earlier are removed.
 func run(from, to string) error {
 	sources, err := filepath.Glob(filepath.Join(from, "*.yaml"))
 	if err != nil {

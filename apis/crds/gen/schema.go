@@ -303,12 +303,13 @@ func ephemeralContainers() schema {
 	const noProbes = "the kubelet does not probe ephemeral containers"
 	// A rule does not see quantities. None of these fields is taken, so that their types do not matter.
 	container := object(map[string]any{
-		"name":  text("name of the container. It must differ from those of all other containers of the pods.", maxLabelValue),
+		"name":  text("name of the container. No other container of the pods may have it.", maxLabelValue),
 		"image": text("image of the container.", maxImage),
 		"ports": described("ports cannot be set.", schema{"type": "array", "maxItems": int64(maxContainers),
 			"x-kubernetes-list-type": "atomic", "items": object(nil)}),
 		"resources": described("resources cannot be set.", object(map[string]any{
-			"limits": described("limits cannot be set.", object(nil)), "requests": described("requests cannot be set.", object(nil)),
+			"limits":   described("limits cannot be set.", object(nil)),
+			"requests": described("requests cannot be set.", object(nil)),
 		})),
 		"lifecycle":      described("lifecycle cannot be set.", object(nil)),
 		"livenessProbe":  described("livenessProbe cannot be set.", object(nil)),

@@ -207,8 +207,8 @@ func after(message string) string {
 	return ": " + message
 }
 
-// lost reports whether an image that was pulled is gone, and has to be pulled again: the kubelet removes images that no
-// pod uses when it needs their space.
+// lost reports whether an image that was pulled is gone, and has to be pulled again: the kubelet removes images that
+// no pod uses when it needs their space.
 func (f Facts) lost(e *entry) bool {
 	return e.status.Phase == v1beta1.ImagePhaseSucceeded && e.present == "" && !f.expired(e)
 }
@@ -234,8 +234,8 @@ func (f Facts) overdue(e *entry) bool {
 		!f.Now.Before(e.status.StartTime.Add(time.Duration(*policy.ActiveDeadlineSeconds)*time.Second))
 }
 
-// message says why the last attempt was of no use. Each attempt counts, also one whose image was removed afterwards: so
-// the daemon and a node without space do not pull and remove an image for ever.
+// message says why the last attempt was of no use. Each attempt counts, also one whose image was removed afterwards:
+// so the daemon and a node without space do not pull and remove an image for ever.
 func (e *entry) message() string {
 	if e.record.Pulled && e.present == "" {
 		return "the node removed the image after the pull; free space on its disk"
@@ -257,8 +257,8 @@ func (e *entry) timeout() time.Duration {
 	return defaultTimeout
 }
 
-// due reports whether the wait after the last failed attempt is over. If not, the plan is made again when it is. A last
-// attempt in the future is that of a clock that was set back since.
+// due reports whether the wait after the last failed attempt is over. If not, the plan is made again when it is. A
+// last attempt in the future is that of a clock that was set back since.
 func (f Facts) due(e *entry, plan *Plan) bool {
 	attempts := e.record.Attempts
 	if attempts == 0 || f.Now.Before(e.record.EndedAt) {

@@ -62,8 +62,9 @@ func TestPlan(t *testing.T) {
 			f.Present["web:1"], tag.ImagePullPolicy = "sha256:a", v1beta1.PullAlways
 			f.Records[web] = Record{Attempts: 1, Pulled: true, EndedAt: now}
 		}, phase: v1beta1.ImagePhaseSucceeded},
-		{name: "being pulled", change: func(f *Facts, _ *tag) { f.Running[web] = Running{Since: now.Add(-20 * time.Second)} },
-			phase: v1beta1.ImagePhasePulling, next: 40 * time.Second},
+		{name: "being pulled",
+			change: func(f *Facts, _ *tag) { f.Running[web] = Running{Since: now.Add(-20 * time.Second)} },
+			phase:  v1beta1.ImagePhasePulling, next: 40 * time.Second},
 		{name: "a pull that takes too long",
 			change: func(f *Facts, _ *tag) { f.Running[web] = Running{Since: now.Add(-time.Minute)} },
 			phase:  v1beta1.ImagePhasePulling, stops: "timeoutSeconds, which is 60"},
@@ -197,7 +198,8 @@ func newWorld(seed int64) *world {
 	for i := range w.Intn(8) {
 		image := v1beta1.ImageSpec{}
 		for tag := range 1 + w.Intn(3) {
-			policy := &v1beta1.ImageTagPullPolicy{BackoffLimit: new(int32(w.Intn(5))), TTLSecondsAfterFinished: new(int32(1 << 30))}
+			policy := &v1beta1.ImageTagPullPolicy{BackoffLimit: new(int32(w.Intn(5))),
+				TTLSecondsAfterFinished: new(int32(1 << 30))}
 			if w.Intn(3) == 0 {
 				policy.ActiveDeadlineSeconds = new(int64(w.Intn(100)))
 			}

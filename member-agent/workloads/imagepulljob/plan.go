@@ -183,8 +183,8 @@ func (p *planner) request(waiting []string, most int32) {
 	}
 }
 
-// entry returns the entry of the job on a node. Another job's pull of the same image serves this one too, if it goes on
-// or has succeeded in a way that this job takes; otherwise a greater version pulls again.
+// entry returns the entry of the job on a node. Another job's pull of the same image serves this one too, if it goes
+// on or has succeeded in a way that this job takes; otherwise a greater version pulls again.
 func (p *planner) entry(node Node) v1beta1.ImageTagSpec {
 	_, name := splitImage(p.Job.Spec.Image)
 	owner := v1beta1.JobReference{APIVersion: v1beta1.GroupVersion.String(), Kind: v1beta1.ImagePullJobKind.Kind,
