@@ -29,11 +29,12 @@ func TestVersions(t *testing.T) {
 		strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy")
 		want, wantStrategy := []string{"v1alpha1 stored"}, ""
 		switch kind {
-		case "AdvancedCronJob", "CloneSet", "DaemonSet", "PersistentPodState", "PodUnavailableBudget",
+		case "AdvancedCronJob", "CloneSet", "ContainerRecreateRequest", "DaemonSet",
+			"PersistentPodState", "PodUnavailableBudget",
 			"ResourceDistribution", "SidecarSet", "StatefulSet",
 			"UnitedDeployment", "WorkloadSpread":
 			want, wantStrategy = []string{"v1alpha1", "v1beta1 stored"}, "Webhook"
-		case "BroadcastJob": // both versions are the same
+		case "BroadcastJob", "ImageListPullJob", "ImagePullJob", "NodeImage": // both versions are the same
 			want = []string{"v1alpha1", "v1beta1 stored"}
 		}
 		if !reflect.DeepEqual(served, want) || strategy != wantStrategy {

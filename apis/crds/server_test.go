@@ -2,6 +2,7 @@ package crds_test
 
 import (
 	"context"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,9 @@ func TestOnAPIServer(t *testing.T) {
 	if err := hub.ApplyCRDs(t.Context(), crds.FS); err != nil {
 		t.Fatal(err)
 	}
+	if err := hub.ApplyCRDs(t.Context(), os.DirFS(unservedFolder)); err != nil {
+		t.Fatal(err)
+	}
 	c, err := client.New(hub.RESTConfig(), client.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -56,6 +60,13 @@ func TestOnAPIServer(t *testing.T) {
 		{"BroadcastJob", testBroadcastJobRules},
 		{"AdvancedCronJob", testAdvancedCronJobRules},
 		{"AdvancedCronJobOfV1beta1", testAdvancedCronJobRulesOfV1beta1},
+		{"ContainerRecreateRequest", testContainerRecreateRequestRules},
+		{"EphemeralJob", testEphemeralJobRules},
+		{"ImagePullJob", testImagePullJobRules},
+		{"ImageListPullJob", testImageListPullJobRules},
+		{"NodeImage", testNodeImageRules},
+		{"PodProbeMarker", testPodProbeMarkerRules},
+		{"NodePodProbe", testNodePodProbeRules},
 		{"PersistentPodState", testPersistentPodStateRules},
 		{"ResourceDistribution", testResourceDistributionRules},
 		{"PodUnavailableBudget", testPodUnavailableBudgetRules},

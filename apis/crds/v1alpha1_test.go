@@ -69,6 +69,9 @@ func (c *converter) announce(t *testing.T, s *server) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, crd := range unserved(t) {
+		all = append(all, crds.WithConversion(crd, config))
+	}
 	for _, crd := range all {
 		webhook, found, _ := unstructured.NestedMap(crd.Object, "spec", "conversion")
 		if !found {
@@ -95,6 +98,7 @@ func (c *converter) announce(t *testing.T, s *server) {
 			for _, manifest := range []string{
 				oldCloneSet, ofV1alpha1(statefulSet), ofV1alpha1(daemonSet), ofV1alpha1(advancedCronJob),
 				ofV1alpha1(unitedDeployment), oldWorkloadSpread, ofV1alpha1(podUnavailableBudget),
+				ofV1alpha1(containerRecreateRequest),
 			} {
 				if err := s.Create(ctx, parse(t, manifest), client.DryRunAll); err != nil {
 					t.Log(err)
@@ -143,6 +147,10 @@ func testV1alpha1(t *testing.T, s *server) {
 		t.Run("DaemonSet", func(t *testing.T) { testDaemonSetRules(t, s) })
 		t.Run("BroadcastJob", func(t *testing.T) { testBroadcastJobRules(t, s) })
 		t.Run("AdvancedCronJob", func(t *testing.T) { testAdvancedCronJobRules(t, s) })
+		t.Run("ContainerRecreateRequest", func(t *testing.T) { testContainerRecreateRequestRules(t, s) })
+		t.Run("ImagePullJob", func(t *testing.T) { testImagePullJobRules(t, s) })
+		t.Run("ImageListPullJob", func(t *testing.T) { testImageListPullJobRules(t, s) })
+		t.Run("NodeImage", func(t *testing.T) { testNodeImageRules(t, s) })
 		t.Run("PersistentPodState", func(t *testing.T) { testPersistentPodStateRules(t, s) })
 		t.Run("ResourceDistribution", func(t *testing.T) { testResourceDistributionRules(t, s) })
 		t.Run("PodUnavailableBudget", func(t *testing.T) { testPodUnavailableBudgetRules(t, s) })

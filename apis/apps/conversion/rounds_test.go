@@ -30,7 +30,7 @@ import (
 )
 
 var (
-	rounds = flag.Int("rounds", 14000, "number of random objects that are converted there and back, over all kinds and "+
+	rounds = flag.Int("rounds", 18000, "number of random objects that are converted there and back, over all kinds and "+
 		"both ways")
 	only = flag.String("kind", "", "the kind of the objects, all kinds by default")
 	seed = flag.Int64("seed", 1, "first seed of the random objects")
@@ -48,6 +48,14 @@ func starts() []func() k8sruntime.Object {
 		func() k8sruntime.Object { return &v1beta1.BroadcastJob{} },
 		func() k8sruntime.Object { return &v1alpha1.AdvancedCronJob{} },
 		func() k8sruntime.Object { return &v1beta1.AdvancedCronJob{} },
+		func() k8sruntime.Object { return &v1alpha1.ContainerRecreateRequest{} },
+		func() k8sruntime.Object { return &v1beta1.ContainerRecreateRequest{} },
+		func() k8sruntime.Object { return &v1alpha1.ImageListPullJob{} },
+		func() k8sruntime.Object { return &v1beta1.ImageListPullJob{} },
+		func() k8sruntime.Object { return &v1alpha1.ImagePullJob{} },
+		func() k8sruntime.Object { return &v1beta1.ImagePullJob{} },
+		func() k8sruntime.Object { return &v1alpha1.NodeImage{} },
+		func() k8sruntime.Object { return &v1beta1.NodeImage{} },
 		func() k8sruntime.Object { return &v1alpha1.PersistentPodState{} },
 		func() k8sruntime.Object { return &v1beta1.PersistentPodState{} },
 		func() k8sruntime.Object { return &v1alpha1.ResourceDistribution{} },
@@ -205,6 +213,9 @@ func (r *random) disturb(u *unstructured.Unstructured) {
 		}
 	}
 	for key, values := range map[string][]string{
+		v1alpha1.AnnotationCRRSyncContainerStatuses: {`[{"name":"a","ready":true,"restartCount":1}]`, "[]", "[5]", "{",
+			` [ {"name": "a", "more": 1}, {} ]`, ""},
+		v1alpha1.AnnotationCRRUnreadyAcquired:     {"2026-01-02T03:04:05Z", "2026-01-02T03:04:05.678+02:00", "today", ""},
 		policybeta.AnnotationProtectOperations:    {"DELETE", "DELETE,EVICT", "UPDATE, RESIZE", "delete", ""},
 		policybeta.AnnotationProtectTotalReplicas: {"1", "007", "0", "-1", "many", "99999999999"},
 	} {
@@ -250,6 +261,11 @@ func choices() []any {
 		func(o *policybeta.PubOperation, c randfill.Continue) { *o = pick(c, policybeta.PubOperations()...) },
 		func(v *intstr.IntOrString, c randfill.Continue) {
 			*v = pick(c, intstr.FromInt32(c.Int31n(5)), intstr.FromString("20%"), intstr.FromString("x"))
+		},
+		func(s *metav1.Condition, c randfill.Continue) {
+			c.FillNoCustom(s)
+			s.Type = pick(c, v1beta1.ConditionPreRecreateGrace, v1beta1.ConditionReady)
+			s.Status = pick(c, metav1.ConditionTrue, metav1.ConditionFalse)
 		},
 		func(s *v1beta1.SubsetStatus, c randfill.Continue) {
 			c.FillNoCustom(s)

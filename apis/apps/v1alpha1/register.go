@@ -9,9 +9,13 @@ import (
 // GroupVersion is the API group and version of the types in this package.
 var GroupVersion = schema.GroupVersion{Group: "apps.kruise.io", Version: "v1alpha1"}
 
-// CloneSetKind, UnitedDeploymentKind and WorkloadSpreadKind name the kinds with their group and version.
+// Kinds of this package with their group and version: those whose v1alpha1 is read as such, and those without another
+// version.
 var (
 	CloneSetKind         = GroupVersion.WithKind("CloneSet")
+	EphemeralJobKind     = GroupVersion.WithKind("EphemeralJob")
+	NodePodProbeKind     = GroupVersion.WithKind("NodePodProbe")
+	PodProbeMarkerKind   = GroupVersion.WithKind("PodProbeMarker")
 	UnitedDeploymentKind = GroupVersion.WithKind("UnitedDeployment")
 	WorkloadSpreadKind   = GroupVersion.WithKind("WorkloadSpread")
 )
@@ -22,8 +26,15 @@ func AddToScheme(s *runtime.Scheme) error {
 		&AdvancedCronJob{}, &AdvancedCronJobList{},
 		&BroadcastJob{}, &BroadcastJobList{},
 		&CloneSet{}, &CloneSetList{},
+		&ContainerRecreateRequest{}, &ContainerRecreateRequestList{},
 		&DaemonSet{}, &DaemonSetList{},
+		&EphemeralJob{}, &EphemeralJobList{},
+		&ImageListPullJob{}, &ImageListPullJobList{},
+		&ImagePullJob{}, &ImagePullJobList{},
+		&NodeImage{}, &NodeImageList{},
+		&NodePodProbe{}, &NodePodProbeList{},
 		&PersistentPodState{}, &PersistentPodStateList{},
+		&PodProbeMarker{}, &PodProbeMarkerList{},
 		&ResourceDistribution{}, &ResourceDistributionList{},
 		&SidecarSet{}, &SidecarSetList{},
 		&StatefulSet{}, &StatefulSetList{},

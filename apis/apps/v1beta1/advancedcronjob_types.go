@@ -1,10 +1,8 @@
 package v1beta1
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // AnnotationScheduledAt is on a job of an AdvancedCronJob: the tick that it was created for (RFC 3339).
@@ -105,79 +103,6 @@ type ImageListPullJobTemplateSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.completionPolicy) || !has(self.completionPolicy.ttlSecondsAfterFinished)",fieldPath=".completionPolicy.ttlSecondsAfterFinished",message="ttlSecondsAfterFinished cannot be set in a schedule, which keeps jobs by successfulJobsHistoryLimit and failedJobsHistoryLimit: remove it"
 	// +kubebuilder:validation:XValidation:rule="!has(self.completionPolicy) || !has(self.completionPolicy.activeDeadlineSeconds) || self.completionPolicy.activeDeadlineSeconds > (has(self.pullPolicy) && has(self.pullPolicy.timeoutSeconds) ? self.pullPolicy.timeoutSeconds : 600)",fieldPath=".completionPolicy.activeDeadlineSeconds",message="activeDeadlineSeconds must be greater than pullPolicy.timeoutSeconds, which is 600 by default, or no pull could use its time: raise it, or lower timeoutSeconds",messageExpression="'activeDeadlineSeconds is %d: it must be greater than pullPolicy.timeoutSeconds, which is %d, or no pull could use its time; raise it, or lower timeoutSeconds'.format([self.completionPolicy.activeDeadlineSeconds, has(self.pullPolicy) && has(self.pullPolicy.timeoutSeconds) ? self.pullPolicy.timeoutSeconds : 600])"
 	Spec ImageListPullJobSpec `json:"spec"`
-}
-
-// ImageListPullJobSpec is the spec of an ImageListPullJob: it pulls images onto nodes.
-// +kubebuilder:validation:XValidation:rule="!has(self.selector) || !has(self.podSelector)",fieldPath=".podSelector",message="selector and podSelector are both given, and each says on which nodes to pull: give one of them"
-// +kubebuilder:validation:XValidation:rule="!has(self.parallelism) || @numberOrPercent{self.parallelism}",fieldPath=".parallelism",message="parallelism must be an integer of 0 or more, or a percentage from 0% to 100%",messageExpression="'parallelism is %s: it must be an integer of 0 or more, or a percentage from 0%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.parallelism])"
-type ImageListPullJobSpec struct {
-	// images to pull, at least one and at most 255, each once.
-	// +listType=set
-	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=255
-	// +kubebuilder:validation:items:MinLength=1
-	// +kubebuilder:validation:items:MaxLength=1024
-	Images []string `json:"images"`
-	// pullSecrets are names of Secrets of the job's namespace with credentials for the registries.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=64
-	PullSecrets []string `json:"pullSecrets,omitempty"`
-	// selector selects the nodes to pull on. Default: all nodes. Not together with podSelector.
-	// +optional
-	Selector *ImagePullJobNodeSelector `json:"selector,omitempty"`
-	// podSelector selects pods of the job's namespace: images are pulled on their nodes. Not together with selector.
-	// +optional
-	PodSelector *metav1.LabelSelector `json:"podSelector,omitempty"`
-	// parallelism is on how many nodes an image is pulled at the same time: a number, or a percentage. Default 1.
-	// +optional
-	Parallelism *intstr.IntOrString `json:"parallelism,omitempty"`
-	// pullPolicy limits each pull.
-	// +optional
-	PullPolicy *PullPolicy `json:"pullPolicy,omitempty"`
-	// completionPolicy says when the job ends.
-	// +optional
-	CompletionPolicy CompletionPolicy `json:"completionPolicy,omitempty"`
-	// sandboxConfig has labels and annotations of the pod sandbox that the container runtime pulls for.
-	// +optional
-	SandboxConfig *SandboxConfig `json:"sandboxConfig,omitempty"`
-	// imagePullPolicy is Always (a pull asks the registry) or IfNotPresent (a node that has the image does not). Default
-	// IfNotPresent.
-	// +optional
-	// +kubebuilder:validation:Enum=Always;IfNotPresent;""
-	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
-}
-
-// ImagePullJobNodeSelector selects nodes by names or by labels.
-type ImagePullJobNodeSelector struct {
-	// names of nodes. Default: labels select the nodes.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=10000
-	Names                []string `json:"names,omitempty"`
-	metav1.LabelSelector `json:",inline"`
-}
-
-// PullPolicy limits each pull of an image on a node.
-type PullPolicy struct {
-	// timeoutSeconds is how long one pull may take, in seconds. Default 600.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
-	// backoffLimit is how many pulls may fail before the node counts as failed. Default 3.
-	// +optional
-	// +kubebuilder:validation:Minimum=0
-	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
-}
-
-// SandboxConfig has labels and annotations of a pod sandbox.
-type SandboxConfig struct {
-	// labels of the sandbox.
-	// +optional
-	Labels map[string]string `json:"labels,omitempty"`
-	// annotations of the sandbox.
-	// +optional
-	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
 // CronJobTemplateType is the kind of the jobs.

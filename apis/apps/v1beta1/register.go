@@ -11,16 +11,20 @@ var GroupVersion = schema.GroupVersion{Group: "apps.kruise.io", Version: "v1beta
 
 // The kinds of this package with their group and version.
 var (
-	AdvancedCronJobKind      = GroupVersion.WithKind("AdvancedCronJob")
-	BroadcastJobKind         = GroupVersion.WithKind("BroadcastJob")
-	CloneSetKind             = GroupVersion.WithKind("CloneSet")
-	DaemonSetKind            = GroupVersion.WithKind("DaemonSet")
-	PersistentPodStateKind   = GroupVersion.WithKind("PersistentPodState")
-	ResourceDistributionKind = GroupVersion.WithKind("ResourceDistribution")
-	SidecarSetKind           = GroupVersion.WithKind("SidecarSet")
-	StatefulSetKind          = GroupVersion.WithKind("StatefulSet")
-	UnitedDeploymentKind     = GroupVersion.WithKind("UnitedDeployment")
-	WorkloadSpreadKind       = GroupVersion.WithKind("WorkloadSpread")
+	AdvancedCronJobKind          = GroupVersion.WithKind("AdvancedCronJob")
+	BroadcastJobKind             = GroupVersion.WithKind("BroadcastJob")
+	CloneSetKind                 = GroupVersion.WithKind("CloneSet")
+	ContainerRecreateRequestKind = GroupVersion.WithKind("ContainerRecreateRequest")
+	DaemonSetKind                = GroupVersion.WithKind("DaemonSet")
+	ImageListPullJobKind         = GroupVersion.WithKind("ImageListPullJob")
+	ImagePullJobKind             = GroupVersion.WithKind("ImagePullJob")
+	NodeImageKind                = GroupVersion.WithKind("NodeImage")
+	PersistentPodStateKind       = GroupVersion.WithKind("PersistentPodState")
+	ResourceDistributionKind     = GroupVersion.WithKind("ResourceDistribution")
+	SidecarSetKind               = GroupVersion.WithKind("SidecarSet")
+	StatefulSetKind              = GroupVersion.WithKind("StatefulSet")
+	UnitedDeploymentKind         = GroupVersion.WithKind("UnitedDeployment")
+	WorkloadSpreadKind           = GroupVersion.WithKind("WorkloadSpread")
 )
 
 // AddToScheme registers the types of this package with a scheme.
@@ -29,7 +33,11 @@ func AddToScheme(s *runtime.Scheme) error {
 		&AdvancedCronJob{}, &AdvancedCronJobList{},
 		&BroadcastJob{}, &BroadcastJobList{},
 		&CloneSet{}, &CloneSetList{},
+		&ContainerRecreateRequest{}, &ContainerRecreateRequestList{},
 		&DaemonSet{}, &DaemonSetList{},
+		&ImageListPullJob{}, &ImageListPullJobList{},
+		&ImagePullJob{}, &ImagePullJobList{},
+		&NodeImage{}, &NodeImageList{},
 		&PersistentPodState{}, &PersistentPodStateList{},
 		&ResourceDistribution{}, &ResourceDistributionList{},
 		&SidecarSet{}, &SidecarSetList{},

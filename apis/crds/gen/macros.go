@@ -41,6 +41,9 @@ func macros() map[string]macro {
 		"firstSeven": {0, "[0,1,2,3,4,5,6]"},
 		// cronSchedule{v}: v is a schedule as cron reads it, apart from ranges whose end is before their start.
 		"cronSchedule": {1, "$1.matches('" + cronPattern() + "')"},
+		// imageReference{v}: v names an image as container runtimes read it: a registry if there is one, a path, and a tag
+		// or a digest or both.
+		"imageReference": {1, "$1.matches('" + imagePattern + "')"},
 		// storageAtLeast{claim}{old claim}: the claim template requests at least the storage of the old one.
 		"storageAtLeast": {2, "(!" + hasStorage("$2") + " || " + hasStorage("$1") +
 			" && " + storage("$1") + ".compareTo(" + storage("$2") + ") >= 0)"},
@@ -91,6 +94,11 @@ func cronPattern() string {
 	descriptor := "\\\\x40(yearly|annually|monthly|weekly|daily|midnight|hourly|every ([0-9]+([.][0-9]+)?(h|m|s|ms))+)"
 	return "^((CRON_)?TZ=[A-Za-z0-9_+/-]+ +)?((?i:" + fields + ")|" + descriptor + ")$"
 }
+
+// imagePattern is a regular expression, as it is written in a string of CEL, for references of images.
+const imagePattern = "^(([a-zA-Z0-9]([-a-zA-Z0-9.]*[a-zA-Z0-9])?|[[][a-fA-F0-9:]+[]])(:[0-9]+)?/)?" +
+	"[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*)*" +
+	"(:[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127})?(\\x40[a-z0-9]+([+._-][a-z0-9]+)*:[0-9a-fA-F]{32,})?$"
 
 // hasStorage tells whether a claim template requests storage, which declareStorage declares.
 func hasStorage(claim string) string {

@@ -1,6 +1,8 @@
 // Command gen finishes the CustomResourceDefinitions that controller-gen wrote: it declares what the validation rules
 // must see inside templates, which are otherwise kept as they are, and bounds what inherited types leave unbounded.
 //
+// Definitions of kinds that no controller serves yet go to the folder unserved of TO, which nothing installs.
+//
 //	go run ./crds/gen FROM TO
 package main
 
@@ -9,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"sigs.k8s.io/yaml"
 )
@@ -24,7 +27,19 @@ func main() {
 	}
 }
 
-// run finishes every file of from and writes it to to; other files that it wrote earlier are removed.
+// unservedFolder is the folder, below that of the definitions, for kinds that no controller serves yet.
+const unservedFolder = "unserved"
+
+// unserved reports whether no controller serves the kind yet. A kind leaves the list with its controller.
+func unserved(kind string) bool {
+	return slices.Contains([]string{
+		"ContainerRecreateRequest", "EphemeralJob", "ImageListPullJob", "ImagePullJob", "NodeImage", "NodePodProbe",
+		"PodProbeMarker",
+	}, kind)
+}
+
+// run finishes every file of from and writes it to to, or to its folder for kinds that are not served; other files
+// that it wrote earlier are removed.
 func run(from, to string) error {
 	sources, err := filepath.Glob(filepath.Join(from, "*.yaml"))
 	if err != nil {
@@ -39,44 +54,61 @@ func run(from, to string) error {
 		if err != nil {
 			return err
 		}
-		name := filepath.Base(source)
-		if finished[name], err = finish(data); err != nil {
+		kind, definition, err := finish(data)
+		if err != nil {
 			return fmt.Errorf("finish %s: %w", source, err)
 		}
+		folder := to
+		if unserved(kind) {
+			folder = filepath.Join(to, unservedFolder)
+		}
+		finished[filepath.Join(folder, filepath.Base(source))] = definition
 	}
-	old, err := filepath.Glob(filepath.Join(to, "*.yaml"))
-	if err != nil {
-		return fmt.Errorf("list %s: %w", to, err)
-	}
-	for _, file := range old {
-		if finished[filepath.Base(file)] == nil {
+	return replace(finished, to, filepath.Join(to, unservedFolder))
+}
+
+// replace writes the files, by their paths, and removes all other YAML files of the folders.
+func replace(files map[string][]byte, folders ...string) error {
+	for _, folder := range folders {
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			return err
+		}
+		old, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+		if err != nil {
+			return fmt.Errorf("list %s: %w", folder, err)
+		}
+		for _, file := range old {
+			if files[file] != nil {
+				continue
+			}
 			if err := os.Remove(file); err != nil {
 				return err
 			}
 		}
 	}
-	for name, data := range finished {
-		if err := os.WriteFile(filepath.Join(to, name), data, 0o644); err != nil {
+	for file, data := range files {
+		if err := os.WriteFile(file, data, 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// finish returns one CustomResourceDefinition with the schemas of all its versions finished.
-func finish(data []byte) ([]byte, error) {
+// finish returns the kind of one CustomResourceDefinition, and it with the schemas of all its versions finished.
+func finish(data []byte) (string, []byte, error) {
 	crd := map[string]any{}
 	if err := yaml.Unmarshal(data, &crd); err != nil {
-		return nil, fmt.Errorf("parse: %w", err)
+		return "", nil, fmt.Errorf("parse: %w", err)
 	}
 	spec, _ := crd["spec"].(map[string]any)
 	names, _ := spec["names"].(map[string]any)
+	kind, _ := names["kind"].(string)
 	versions, _ := spec["versions"].([]any)
 	if len(versions) == 0 {
-		return nil, errors.New("it has no spec.versions")
+		return "", nil, errors.New("it has no spec.versions")
 	}
-	f := finisher{pods: servingPods}
-	if names["kind"] == "BroadcastJob" || names["kind"] == "AdvancedCronJob" {
+	f := finisher{kind: kind, pods: servingPods}
+	if kind == "BroadcastJob" || kind == "AdvancedCronJob" {
 		f.pods = endingPods
 	}
 	var schemas []map[string]any
@@ -87,12 +119,12 @@ func finish(data []byte) ([]byte, error) {
 		schema, _ := version["schema"].(map[string]any)
 		root, _ := schema["openAPIV3Schema"].(map[string]any)
 		if root == nil {
-			return nil, fmt.Errorf("version %v has no schema", version["name"])
+			return "", nil, fmt.Errorf("version %v has no schema", version["name"])
 		}
 		if err := f.finish(root, "", false); err != nil {
-			return nil, err
+			return "", nil, err
 		}
-		if names["kind"] == "StatefulSet" {
+		if kind == "StatefulSet" {
 			declareStorage(root)
 		}
 		schemas = append(schemas, root)
@@ -106,11 +138,16 @@ func finish(data []byte) ([]byte, error) {
 			referTo(schemas[stored], storedName, root)
 		}
 	}
-	// Both versions of a BroadcastJob are the same: API servers convert it without a webhook.
-	if len(versions) > 1 && names["kind"] != "BroadcastJob" {
+	if len(versions) > 1 && !alike(kind) {
 		spec["conversion"] = conversion()
 	}
-	return write(crd, schemas)
+	finished, err := write(crd, schemas)
+	return kind, finished, err
+}
+
+// alike reports whether both versions of the kind have the same fields: API servers convert it without a webhook.
+func alike(kind string) bool {
+	return slices.Contains([]string{"BroadcastJob", "ImageListPullJob", "ImagePullJob", "NodeImage"}, kind)
 }
 
 // conversion asks the member agent's Service for the other version of an object. Without it a request for a version

@@ -24,13 +24,18 @@ const (
 	maxClaims      = 64
 	maxName        = 253
 	maxImage       = 1024
+	maxEphemeral   = 32
 )
 
 // ordinalRange is a range of ordinals with both ends.
 const ordinalRange = "^[0-9]{1,10}-[0-9]{1,10}$"
 
+// labelValue is what Kubernetes takes as the value of a label.
+const labelValue = "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
+
 // finisher finishes the schemas of one kind.
 type finisher struct {
+	kind string
 	// pods returns the declaration of a pod template of the kind.
 	pods func() schema
 }
@@ -74,8 +79,12 @@ func (f finisher) declareField(name, path string, field schema) {
 	switch {
 	case preserved(field):
 		f.declarePreserved(name, field)
-	case slices.Contains([]string{"containers", "initContainers", "volumes"}, name) && path == ".spec":
+	case f.kind == "SidecarSet" && path == ".spec" &&
+		slices.Contains([]string{"containers", "initContainers", "volumes"}, name):
 		declareSidecars(name, field["items"].(map[string]any))
+	case name == "labels" && strings.HasSuffix(path, ".markerPolicy[]"):
+		// A rule would cost too much: the length of keys has no bound for it.
+		field["additionalProperties"] = schema{"type": "string", "maxLength": int64(maxLabelValue), "pattern": labelValue}
 	case slices.Contains(nodeSelectorTerms(), name):
 		boundNodeSelectorTerm(field)
 	}
@@ -151,6 +160,9 @@ func (f finisher) declarePreserved(name string, node schema) {
 	case name == "volumeClaimTemplates":
 		delete(node, "x-kubernetes-preserve-unknown-fields")
 		declare(node, claimTemplates())
+	case name == "ephemeralContainers":
+		delete(node, "x-kubernetes-preserve-unknown-fields")
+		declare(node, ephemeralContainers())
 	case name == "metadata":
 		declare(node, addTypes(object(nil), typesOf[metav1.ObjectMeta]()))
 	case name == "patch":
@@ -279,6 +291,56 @@ func claimTemplates() schema {
 		"x-kubernetes-validations": []any{map[string]any{
 			"rule":    "self.all(a, self.exists_one(b, a.metadata.name == b.metadata.name))",
 			"message": "two volumeClaimTemplates have the same metadata.name: give each its own name",
+		}},
+	}
+}
+
+// ephemeralContainers declares the containers of an EphemeralJob with their types, and what rules read of them.
+func ephemeralContainers() schema {
+	absent := func(field, why string) map[string]any {
+		return refuse("!has(self."+field+")", "."+field, field+" cannot be set, because "+why+": remove it")
+	}
+	const noProbes = "the kubelet does not probe ephemeral containers"
+	// A rule does not see quantities. None of these fields is taken, so that their types do not matter.
+	container := object(map[string]any{
+		"name":  text("name of the container. No other container of the pods may have it.", maxLabelValue),
+		"image": text("image of the container.", maxImage),
+		"ports": described("ports cannot be set.", schema{"type": "array", "maxItems": int64(maxContainers),
+			"x-kubernetes-list-type": "atomic", "items": object(nil)}),
+		"resources": described("resources cannot be set.", object(map[string]any{
+			"limits":   described("limits cannot be set.", object(nil)),
+			"requests": described("requests cannot be set.", object(nil)),
+		})),
+		"lifecycle":      described("lifecycle cannot be set.", object(nil)),
+		"livenessProbe":  described("livenessProbe cannot be set.", object(nil)),
+		"readinessProbe": described("readinessProbe cannot be set.", object(nil)),
+		"startupProbe":   described("startupProbe cannot be set.", object(nil)),
+	})
+	types := typesOf[corev1.EphemeralContainer]()
+	for _, name := range []string{"ports", "resources", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe"} {
+		delete(below(types), name)
+	}
+	container["required"] = []any{"name"}
+	container["x-kubernetes-validations"] = []any{
+		refuse("self.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')", ".name",
+			"name is no name of a container: use lower-case letters, digits, and between them -"),
+		refuse("has(self.image) && size(self.image) > 0", ".image", "image is missing: give the image of the container"),
+		refuse("!has(self.ports) || size(self.ports) == 0", ".ports",
+			"ports cannot be set, because ephemeral containers serve no traffic: remove them"),
+		refuse("!has(self.resources) || !has(self.resources.limits) && !has(self.resources.requests)", ".resources",
+			"resources cannot be set, because the pod has its place on the node already: remove them"),
+		absent("lifecycle", "ephemeral containers have no hooks"),
+		absent("livenessProbe", noProbes), absent("readinessProbe", noProbes), absent("startupProbe", noProbes),
+	}
+	return schema{
+		"type":                   "array",
+		"minItems":               int64(1),
+		"maxItems":               int64(maxEphemeral),
+		"x-kubernetes-list-type": "atomic",
+		"items":                  addTypes(container, types),
+		"x-kubernetes-validations": []any{map[string]any{
+			"rule":    "self.all(a, self.exists_one(b, a.name == b.name))",
+			"message": "two ephemeralContainers have the same name: give each its own name",
 		}},
 	}
 }
