@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 )
@@ -71,8 +73,12 @@ func (a *admissions) createRunning(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	pod.Status = runningStatus(pod)
-	_, err = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	// A patch, because the agent writes a condition of pods with sidecars.
+	patch, err := json.Marshal(map[string]any{"status": runningStatus(pod)})
+	if err != nil {
+		return err
+	}
+	_, err = pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	return err
 }
 

@@ -43,10 +43,25 @@ func Selects(spec *v1beta1.PodUnavailableBudgetSpec, pod *corev1.Pod) bool {
 	return spec.Selector != nil && spec.TargetReference == nil && matches(spec.Selector, pod)
 }
 
-// matches reports whether the selector selects the pod. An empty or invalid one selects none.
-func matches(selector *metav1.LabelSelector, pod *corev1.Pod) bool {
+// Selector returns what Selects matches pods with.
+func Selector(spec *v1beta1.PodUnavailableBudgetSpec) labels.Selector {
+	if spec.TargetReference != nil {
+		return labels.Nothing()
+	}
+	return selectorOf(spec.Selector)
+}
+
+// selectorOf returns the selector. An empty or invalid one selects nothing.
+func selectorOf(selector *metav1.LabelSelector) labels.Selector {
 	s, err := metav1.LabelSelectorAsSelector(selector)
-	return err == nil && !s.Empty() && s.Matches(labels.Set(pod.Labels))
+	if err != nil || s.Empty() {
+		return labels.Nothing()
+	}
+	return s
+}
+
+func matches(selector *metav1.LabelSelector, pod *corev1.Pod) bool {
+	return selectorOf(selector).Matches(labels.Set(pod.Labels))
 }
 
 // Protects reports whether the budget limits the operation.

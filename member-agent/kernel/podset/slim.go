@@ -31,13 +31,21 @@ func Slim(obj any) (any, error) {
 	}
 	pod.Status = corev1.PodStatus{
 		ObservedGeneration: pod.Status.ObservedGeneration, Phase: pod.Status.Phase,
-		Conditions: fitting(pod.Status.Conditions),
+		Conditions: slimConditions(pod.Status.Conditions, pod.Spec.ReadinessGates),
 		Reason:     pod.Status.Reason, QOSClass: pod.Status.QOSClass, Resize: pod.Status.Resize,
 		ContainerStatuses:     slimStatuses(pod.Status.ContainerStatuses, pod.Spec.Containers),
 		StartTime:             pod.Status.StartTime,
 		InitContainerStatuses: slimInitStatuses(pod.Status.InitContainerStatuses, pod.Spec.InitContainers),
 	}
 	return pod, nil
+}
+
+// slimConditions drops the conditions of a pod that starts, which nothing asks for and nearly every pod has.
+func slimConditions(all []corev1.PodCondition, gates []corev1.PodReadinessGate) []corev1.PodCondition {
+	return fitting(slices.DeleteFunc(all, func(c corev1.PodCondition) bool {
+		starting := c.Type == corev1.PodInitialized || c.Type == corev1.PodReadyToStartContainers
+		return starting && !slices.Contains(gates, corev1.PodReadinessGate{ConditionType: c.Type})
+	}))
 }
 
 // slimInitStatuses keeps why init containers are not through, how often they restarted, and what native sidecars run.

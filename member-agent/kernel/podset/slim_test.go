@@ -3,6 +3,7 @@ package podset_test
 import (
 	"reflect"
 	"runtime"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -76,6 +77,26 @@ func TestSlimKeepsWhatIsRead(t *testing.T) {
 		pod.Status.ObservedGeneration != 3 ||
 		pod.Spec.NodeName != "n" || len(pod.Spec.ReadinessGates) != 1 {
 		t.Errorf("pod is %+v", pod)
+	}
+}
+
+func TestSlimDropsConditionsOfTheStart(t *testing.T) {
+	pod := whole()
+	pod.Spec.ReadinessGates[0].ConditionType = corev1.PodInitialized
+	for _, kind := range []corev1.PodConditionType{corev1.PodInitialized, corev1.PodReadyToStartContainers,
+		corev1.PodScheduled, "other"} {
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: kind})
+	}
+	if _, err := podset.Slim(pod); err != nil {
+		t.Fatal(err)
+	}
+	var kept []corev1.PodConditionType
+	for _, c := range pod.Status.Conditions {
+		kept = append(kept, c.Type)
+	}
+	want := []corev1.PodConditionType{corev1.PodReady, corev1.PodInitialized, corev1.PodScheduled, "other"}
+	if !slices.Equal(kept, want) || cap(pod.Status.Conditions) != len(want) {
+		t.Errorf("kept %v with room for %d, want %v", kept, cap(pod.Status.Conditions), want)
 	}
 }
 

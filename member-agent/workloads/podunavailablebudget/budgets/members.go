@@ -61,8 +61,13 @@ func WorkloadOf(pod *corev1.Pod) (Workload, bool) {
 
 // Members returns the pods of the budget, sorted by name. They are the cache's and must not be changed.
 func Members(ctx context.Context, reader client.Reader, pub *v1beta1.PodUnavailableBudget) ([]*corev1.Pod, error) {
+	options := []client.ListOption{client.InNamespace(pub.Namespace), client.UnsafeDisableDeepCopy}
+	if pub.Spec.TargetReference == nil {
+		// The cache copies the head of each pod that it returns: the namespace may have many more.
+		options = append(options, client.MatchingLabelsSelector{Selector: disruption.Selector(&pub.Spec)})
+	}
 	var list corev1.PodList
-	if err := reader.List(ctx, &list, client.InNamespace(pub.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, &list, options...); err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
 	var out []*corev1.Pod
@@ -72,7 +77,8 @@ func Members(ctx context.Context, reader client.Reader, pub *v1beta1.PodUnavaila
 			return nil, err
 		}
 		if selected {
-			out = append(out, &list.Items[i])
+			pod := list.Items[i] // of its own, so that the rest of the list is not kept
+			out = append(out, &pod)
 		}
 	}
 	// A cache has no order, and messages name the first one.
