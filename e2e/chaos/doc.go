@@ -6,7 +6,8 @@
 //
 // One fleet is started for all runs. Each run has a namespace of its own with three CloneSets, two StatefulSets (one
 // Parallel, one OrderedReady) and a UnitedDeployment, and PodUnavailableBudgets for the pods of one CloneSet and of
-// the UnitedDeployment. A SidecarSet adds a sidecar to the pods of a third CloneSet, and the user changes its image. The user rolls out images (some of which cannot be pulled), undoes, scales, pauses, resumes,
+// the UnitedDeployment. A SidecarSet adds a sidecar to the pods of a third CloneSet, and the user changes its image.
+// The user rolls out images (some of which cannot be pulled), undoes, scales, pauses, resumes,
 // and changes partition, maxUnavailable, maxSurge, and the numbers of the UnitedDeployment's subsets. Faults cut
 // members off from the hub and join them again, kill and restart the hub, agents and API servers, answer 429, 500 and
 // 503, delay watches, make pods fail, remove nodes and bring them back, evict many pods at a time, drain members and

@@ -201,7 +201,7 @@ func (r *result) add(one *result) {
 	a.Entries, a.Disruptions, a.Creations = a.Entries+b.Entries, a.Disruptions+b.Disruptions, a.Creations+b.Creations
 	a.Foreign, a.Placements, a.UserChanges = a.Foreign+b.Foreign, a.Placements+b.Placements, a.UserChanges+b.UserChanges
 	a.LargestDown, a.LargestAdded = max(a.LargestDown, b.LargestDown), max(a.LargestAdded, b.LargestAdded)
-	a.Suspicions += b.Suspicions
+	a.Suspicions, a.SidecarUpdates = a.Suspicions+b.Suspicions, a.SidecarUpdates+b.SidecarUpdates
 }
 
 // open starts the fleet with a proxy at every link of our programs, and the recorder. The returned function ends all of

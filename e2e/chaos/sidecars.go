@@ -145,7 +145,8 @@ func (s *sidecars) unrest(ctx context.Context) (string, error) {
 		return "", err
 	}
 	status := &set.Status
-	if status.ObservedGeneration != set.Generation || !meta.IsStatusConditionTrue(status.Conditions, apps.ConditionReady) ||
+	if status.ObservedGeneration != set.Generation ||
+		!meta.IsStatusConditionTrue(status.Conditions, apps.ConditionReady) ||
 		status.UpdatedReadyPods != status.MatchedPods-min(status.MatchedPods, sidecarsKept(set)) {
 		return fmt.Sprintf("SidecarSet %s: %+v", s.name, status), nil
 	}

@@ -55,8 +55,8 @@ func sidecarOf(pod *corev1.Pod) string {
 // injected are the pods with sidecars of a log.
 type injected struct {
 	newest Sidecars
-	// fresh: no pod had the newest image when the user gave it. Pods that have it already count for the partition only once
-	// their members have reported that.
+	// fresh: no pod had the newest image when the user gave it. Pods that have it already count for the partition only
+	// once their members have reported that.
 	fresh bool
 	pods  map[types.UID]sidecarPod
 	// most is the largest number of pods that there were.

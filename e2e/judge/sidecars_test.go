@@ -13,7 +13,7 @@ import (
 // than may be.
 func TestSidecars(t *testing.T) {
 	start := time.Unix(1000, 0)
-	// A step is "<second> <cluster> <pod> <image> <ready|not|gone>", or "<second> hub <image> <partition> <unavailable>", or
+	// A step is "<second> <cluster> <pod> <image> <ready|not|gone>", "<second> hub <image> <partition> <unavailable>", or
 	// "<second> <cluster> cut".
 	for _, tt := range []struct {
 		name, steps, want string
