@@ -217,12 +217,8 @@ func (c *Checker) take(e *Entry) {
 				e.Member.Unreachable, e.Member.Fenced))
 		}
 		c.members[e.Cluster] = *e.Member
-	case e.Link != nil && e.Link.Cut:
-		c.cut[e.Cluster] = e.At
-		c.record(e.At, e.Cluster, "cut off from the hub")
 	case e.Link != nil:
-		delete(c.cut, e.Cluster)
-		c.record(e.At, e.Cluster, "not cut off any more")
+		c.takeLink(e)
 	case e.Stall != nil:
 		c.record(e.At, e.Cluster, fmt.Sprintf("%s for %s", e.Note, e.Stall.To.Sub(e.Stall.From).Round(time.Millisecond)))
 		return
@@ -234,6 +230,16 @@ func (c *Checker) take(e *Entry) {
 	}
 	c.excuseUnreachable()
 	c.review(e.At)
+}
+
+func (c *Checker) takeLink(e *Entry) {
+	if e.Link.Cut {
+		c.cut[e.Cluster] = e.At
+		c.record(e.At, e.Cluster, "cut off from the hub")
+		return
+	}
+	delete(c.cut, e.Cluster)
+	c.record(e.At, e.Cluster, "not cut off any more")
 }
 
 // version keeps a version of a pod; before is the previous one.

@@ -47,7 +47,9 @@ spec:
 }
 
 // expectSidecars waits until the SidecarSet on the hub counts so many pods and updated ones, with this status of Ready.
-func expectSidecars(ctx context.Context, name string, ready metav1.ConditionStatus, matched, updated int32, says string) {
+func expectSidecars(
+	ctx context.Context, name string, ready metav1.ConditionStatus, matched, updated int32, says string,
+) {
 	GinkgoHelper()
 	Eventually(ctx, func(ctx context.Context) error {
 		set := &apps.SidecarSet{}

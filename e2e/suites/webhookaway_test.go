@@ -19,8 +19,8 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/harness"
 )
 
-// sidecars gives the pods of an application a sidecar.
-func sidecars(namespace, app, failurePolicy string) string {
+// sidecarsUnder gives the pods of an application a sidecar.
+func sidecarsUnder(namespace, app, failurePolicy string) string {
 	return fmt.Sprintf(`
 apiVersion: apps.kruise.io/v1beta1
 kind: SidecarSet
@@ -99,7 +99,8 @@ var _ = Describe("An agent whose webhook is killed in the middle of a scale-out"
 			cluster.MustKubectl(ctx, "-n", ns, "delete", "pub", "--all")
 		})
 		apps := []string{"injected", "tried", "kept", "free", "plain"}
-		cluster.Apply(ctx, sidecars(ns, "injected", "Fail"), sidecars(ns, "tried", "Ignore"), protects(ns, "kept", "Fail"),
+		cluster.Apply(ctx, sidecarsUnder(ns, "injected", "Fail"), sidecarsUnder(ns, "tried", "Ignore"),
+			protects(ns, "kept", "Fail"),
 			protects(ns, "free", "Ignore"))
 		for _, kind := range []string{"mutating", "validating"} {
 			cluster.MustKubectl(ctx, "wait", kind+"webhookconfiguration/flotilla-pods", "--for=create", "--timeout=60s")

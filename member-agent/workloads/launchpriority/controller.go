@@ -100,14 +100,19 @@ func (o *opener) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	if !done {
 		return reconcile.Result{}, nil
 	}
+	return reconcile.Result{}, o.complete(ctx, pod)
+}
+
+// complete says on the pod that all its containers have started.
+func (o *opener) complete(ctx context.Context, pod *corev1.Pod) error {
 	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:"true"}}}`, pod.UID, launch.AnnotationCompleted)
 	target := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 	err := o.client.Patch(ctx, target, client.RawPatch(types.MergePatchType, []byte(patch)), workload.FieldOwner)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return reconcile.Result{}, fmt.Errorf("say on pod %s that its containers have started: %w", pod.Name, err)
+		return fmt.Errorf("say on pod %s that its containers have started: %w", pod.Name, err)
 	}
-	o.forget(request.NamespacedName)
-	return reconcile.Result{}, nil
+	o.forget(client.ObjectKeyFromObject(pod))
+	return nil
 }
 
 func (o *opener) forget(pod types.NamespacedName) {

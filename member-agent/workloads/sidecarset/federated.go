@@ -12,8 +12,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/rollout"
 )
 
-// Reporting is what reports to a hub ask about SidecarSets. An order is observed by its sequence, because a budget alone
-// does not change the generation.
+// Reporting is what reports to a hub ask about SidecarSets. An order is observed by its sequence, because a budget
+// alone does not change the generation.
 func Reporting() workload.Reporting {
 	return workload.Reporting{
 		Use: func(live *unstructured.Unstructured) ([]work.SubsetUse, error) {
@@ -56,7 +56,7 @@ func (s *scope) silent() *conditions.Cause {
 	if !s.Budget.Expired || s.toUpdate() == 0 {
 		return nil
 	}
-	return &conditions.Cause{Reason: conditions.ReasonHubSilent, Message: fmt.Sprintf("%d pods are to be updated; the hub "+
-		"was not in contact for 40 s, so no pod is updated until it is again: look at the agent's way to the hub",
+	return &conditions.Cause{Reason: conditions.ReasonHubSilent, Message: fmt.Sprintf("%d pods are to be updated; the "+
+		"hub was not in contact for 40 s, so no pod is updated until it is again: look at the agent's way to the hub",
 		s.toUpdate())}
 }

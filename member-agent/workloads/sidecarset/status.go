@@ -136,8 +136,6 @@ func (s *scope) conditions() []metav1.Condition {
 	reconciling := metav1.Condition{Type: v1beta1.ConditionReconciling, Status: metav1.ConditionFalse}
 	stalled := metav1.Condition{Type: v1beta1.ConditionStalled, Status: metav1.ConditionFalse,
 		Reason: conditions.ReasonNotStalled}
-	c := s.plan.Counts
-	text := fmt.Sprintf("%d of %d pods have the current sidecars, %d are ready", c.Updated, c.Matched, c.Ready)
 	switch {
 	case s.Leaving != nil:
 		ready.Reason, ready.Message = s.Leaving.Reason, s.Leaving.Message
@@ -151,6 +149,17 @@ func (s *scope) conditions() []metav1.Condition {
 		_, cause := s.Failures(failureRevision, failureUpdate)
 		ready.Reason, ready.Message = conditions.ReasonRetrying, cause.Message
 		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionTrue, ready.Reason, cause.Message
+	default:
+		s.goesOn(&ready, &reconciling)
+	}
+	return []metav1.Condition{ready, reconciling, stalled}
+}
+
+// goesOn says how far the update is, of a SidecarSet that nothing keeps from being carried out.
+func (s *scope) goesOn(ready, reconciling *metav1.Condition) {
+	c := s.plan.Counts
+	text := fmt.Sprintf("%d of %d pods have the current sidecars, %d are ready", c.Updated, c.Matched, c.Ready)
+	switch {
 	case len(s.waits) > 0:
 		ready.Reason, ready.Message = reasonBudget, text+s.outdated()+"; pods wait: "+waiting(s.waits)
 		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionTrue, reasonBudget, ready.Message
@@ -176,5 +185,4 @@ func (s *scope) conditions() []metav1.Condition {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionTrue, reasonUpdated, text
 		reconciling.Reason = reasonUpdated
 	}
-	return []metav1.Condition{ready, reconciling, stalled}
 }

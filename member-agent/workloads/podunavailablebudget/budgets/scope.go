@@ -36,7 +36,8 @@ const disturbs = "request.operation == 'CREATE' || !has(oldObject.metadata.delet
 	"!(has(oldObject.metadata.annotations) && " +
 	"'" + v1beta1.AnnotationNoProtect + "' in oldObject.metadata.annotations && " +
 	"oldObject.metadata.annotations['" + v1beta1.AnnotationNoProtect + "'] in " +
-	"['1', 't', 'T', 'true', 'TRUE', 'True']) && (request.operation == 'DELETE' || has(request.subResource) && request.subResource == 'resize' || " +
+	"['1', 't', 'T', 'true', 'TRUE', 'True']) && (request.operation == 'DELETE' || " +
+	"has(request.subResource) && request.subResource == 'resize' || " +
 	"object.spec.containers.map(c, has(c.image) ? c.image : '') != " +
 	"oldObject.spec.containers.map(c, has(c.image) ? c.image : '') || " +
 	"(has(object.spec.initContainers) ? object.spec.initContainers.map(c, has(c.image) ? c.image : '') : []) != " +

@@ -14,8 +14,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/revision"
 )
 
-// TestNewPodsWhileAHubUpdates: new pods get the revision that the order names, with its hashes, and the current one once
-// the order names none. The generation of the object does not change with that.
+// TestNewPodsWhileAHubUpdates: new pods get the revision that the order names, with its hashes, and the current one
+// once the order names none. The generation of the object does not change with that.
 func TestNewPodsWhileAHubUpdates(t *testing.T) {
 	set := &v1beta1.SidecarSet{ObjectMeta: metav1.ObjectMeta{Name: "logs", UID: "1", Generation: 2}}
 	set.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}

@@ -21,8 +21,8 @@ func Previous(object metav1.Object) (*sidecars.Content, error) {
 		err = fmt.Errorf("it has no containers")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("annotation %s: %w; the hub writes it as what new pods get, remove it if no hub owns this object",
-			v1alpha1.AnnotationTemplateBefore, err)
+		return nil, fmt.Errorf("annotation %s: %w; the hub writes it as what new pods get, remove it if no hub owns this "+
+			"object", v1alpha1.AnnotationTemplateBefore, err)
 	}
 	return &content, nil
 }

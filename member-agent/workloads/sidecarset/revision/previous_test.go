@@ -30,8 +30,8 @@ func TestPrevious(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := revision.HashesOf(content.In(spec(t, `{"containers":[{"name":"side","image":"other"}]}`))); err != nil ||
-		got != want {
+	got, err := revision.HashesOf(content.In(spec(t, `{"containers":[{"name":"side","image":"other"}]}`)))
+	if err != nil || got != want {
 		t.Errorf("hashes %v, want %v: %v", got, want, err)
 	}
 	for text, says := range map[string]string{
