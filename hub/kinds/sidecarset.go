@@ -37,15 +37,20 @@ func sidecarSetKind() Kind {
 		Guarded:            limitPaths("spec.updateStrategy"),
 		Reflect:            reflectSidecarSet,
 		Observe:            observeSidecarSet,
-		Held:               []string{podsNotUpgradable},
+		Held:               []string{podsNotUpgradable, podsWithoutSidecars},
 		AnswersWhenStalled: true,
 		Status:             sidecarSetStatus,
 		StatusOf:           func(o Object) any { return &o.(*apps.SidecarSet).Status },
 	}
 }
 
-// podsNotUpgradable is the reason of Ready where pods differ from the SidecarSet in more than images.
-const podsNotUpgradable = "PodsNotUpgradable"
+// Reasons of Ready that members report and that no update mends.
+const (
+	// podsNotUpgradable: pods differ from the SidecarSet in more than images.
+	podsNotUpgradable = "PodsNotUpgradable"
+	// podsWithoutSidecars: pods were created without the sidecars.
+	podsWithoutSidecars = "PodsWithoutSidecars"
+)
 
 // sidecarSetTemplate is how what a revision keeps of a SidecarSet is kept in a placement, and put back.
 func sidecarSetTemplate() *Template {

@@ -58,7 +58,7 @@ func (r *Reconciler) plan(s *scope) {
 	plan, err := rollout.PlanOf(&rollout.Set{
 		Name: s.set.Name, Labels: s.set.Labels, Spec: r.spec(s), Hashes: s.hashes, Revision: s.latest.Name,
 		Version: s.set.ResourceVersion, Held: s.held, Recreate: s.recreate, Missing: s.missing, InFlight: s.inFlight,
-		Grant: s.grant(),
+		Grant: s.grant(), Recreates: s.recreates(),
 	}, s.pods, s.allowed, r.Clock.Now())
 	if err != nil {
 		s.Stalled = &conditions.Cause{Reason: reasonInvalidSpec, Message: err.Error()}

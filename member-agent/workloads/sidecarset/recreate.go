@@ -41,11 +41,17 @@ const (
 )
 
 // recreates reports whether pods are evicted for their workloads to create them again. Not while new pods get no
-// sidecars, or those of another revision: they would be no better.
+// sidecars, or those of another revision: they would be no better. Not where a hub grants the limits: it does not count
+// pods that were evicted.
 func (s *scope) recreates() bool {
-	own := s.set.Spec.Flotilla
-	return own != nil && own.Recreate == v1beta1.SidecarSetRecreateIfNeeded && s.injects() && !s.Budget.Expired &&
+	return s.wantsRecreation() && s.injects() && s.grant() == nil && !s.Budget.Expired &&
 		s.set.Spec.InjectionStrategy.Revision == nil
+}
+
+// wantsRecreation reports whether the user asks for that.
+func (s *scope) wantsRecreation() bool {
+	own := s.set.Spec.Flotilla
+	return own != nil && own.Recreate == v1beta1.SidecarSetRecreateIfNeeded
 }
 
 // settle forgets evictions whose workload has replaced the pod: the pod is gone, and all pods of the workload are

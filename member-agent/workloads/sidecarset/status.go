@@ -74,7 +74,12 @@ func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
 // status returns the status that this pass observed.
 func (s *scope) status(now time.Time) *v1beta1.SidecarSetStatus {
 	out := s.set.Status.DeepCopy()
-	out.ObservedGeneration, out.ObservedSequence = s.set.Generation, workload.Sequence(s.set)
+	if s.latest != nil || s.Stalled != nil || s.Leaving != nil { // else the counters are of an earlier revision
+		out.ObservedGeneration, out.ObservedSequence = s.set.Generation, workload.Sequence(s.set)
+	}
+	if s.Stalled != nil && s.latest == nil {
+		out.UpdatedPods, out.UpdatedReadyPods, out.NotUpdatablePods = 0, 0, 0
+	}
 	if s.latest != nil {
 		c := s.plan.Counts
 		out.MatchedPods, out.UpdatedPods, out.ReadyPods, out.UpdatedReadyPods = c.Matched, c.Updated, c.Ready, c.UpdatedReady
@@ -106,6 +111,9 @@ func (s *scope) outdated() string {
 		slices.Sort(missing)
 		text += fmt.Sprintf("; %d pods were created without the sidecars, as while the webhook is away: %s: create them "+
 			"anew", len(missing), some(missing))
+	}
+	if text != "" && s.wantsRecreation() && s.grant() != nil {
+		text += "; flotilla.recreate is not carried out where a hub grants the limits"
 	}
 	return text
 }

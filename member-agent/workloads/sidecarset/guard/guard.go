@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/inject"
 )
 
@@ -52,7 +54,7 @@ func (g *Guard) Handle(ctx context.Context, request admission.Request) admission
 	if err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
-	if set.DeletionTimestamp != nil {
+	if set.DeletionTimestamp != nil || federated(set) {
 		return admission.Allowed("")
 	}
 	var all v1beta1.SidecarSetList
@@ -61,28 +63,30 @@ func (g *Guard) Handle(ctx context.Context, request admission.Request) admission
 	}
 	var others []*v1beta1.SidecarSet
 	for i := range all.Items {
-		if all.Items[i].DeletionTimestamp == nil {
+		if all.Items[i].DeletionTimestamp == nil && !federated(&all.Items[i]) {
 			others = append(others, &all.Items[i])
 		}
 	}
-	collision := inject.Collision(set, others)
-	if collision == "" {
-		return admission.Allowed("")
-	}
+	collisions := inject.Collisions(set, others)
 	if request.Operation == admissionv1.Update {
 		before, err := decode(request.OldObject.Raw)
 		if err != nil {
 			return admission.Errored(http.StatusBadRequest, err)
 		}
-		if inject.Collision(before, others) == collision {
-			return admission.Allowed("")
-		}
+		earlier := inject.Collisions(before, others)
+		collisions = slices.DeleteFunc(collisions, func(c string) bool { return slices.Contains(earlier, c) })
 	}
-	response := admission.Denied(collision)
-	response.Result.Message = collision
+	if len(collisions) == 0 {
+		return admission.Allowed("")
+	}
+	response := admission.Denied(collisions[0])
+	response.Result.Message = collisions[0]
 	response.Result.Reason, response.Result.Code = metav1.StatusReasonInvalid, http.StatusUnprocessableEntity
 	return response
 }
+
+// federated reports whether a SidecarSet is for the members of this cluster, where it is compared with those.
+func federated(set *v1beta1.SidecarSet) bool { return set.Labels[topology.LabelFederated] == "true" }
 
 func decode(raw []byte) (*v1beta1.SidecarSet, error) {
 	set := &v1beta1.SidecarSet{}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/guard"
 )
 
@@ -37,6 +38,10 @@ func TestHandle(t *testing.T) {
 		set.DeletionTimestamp = new(metav1.Now())
 		return set
 	}
+	federated := func(set *v1beta1.SidecarSet) *v1beta1.SidecarSet {
+		set.Labels = map[string]string{topology.LabelFederated: "true"}
+		return set
+	}
 	for _, tt := range []struct {
 		name        string
 		before, set *v1beta1.SidecarSet
@@ -51,6 +56,11 @@ func TestHandle(t *testing.T) {
 		{"it collides already", setOf("new", "web", "log"), setOf("new", "web", "log", "b"), ""},
 		{"it collides with more", setOf("new", "web", "log"), setOf("new", "web", "a", "log"), "container a is also in"},
 		{"it stops colliding", setOf("new", "web", "log"), setOf("new", "web", "b"), ""},
+		{"it collides with more behind the first", setOf("new", "web", "a"), setOf("new", "web", "a", "log"),
+			"container log is also in"},
+		{"it collides with less", setOf("new", "web", "a", "log"), setOf("new", "web", "log"), ""},
+		{"it is for members", nil, federated(setOf("new", "web", "log")), ""},
+		{"others are for members", nil, setOf("new", "web", "members"), ""},
 		{"it is being deleted", setOf("new", "db", "log"), deleted(setOf("new", "web", "log")), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -58,7 +68,8 @@ func TestHandle(t *testing.T) {
 			if err := v1beta1.AddToScheme(scheme); err != nil {
 				t.Fatal(err)
 			}
-			there := fake.NewClientBuilder().WithScheme(scheme).WithObjects(setOf("logs", "web", "a", "log")).Build()
+			there := fake.NewClientBuilder().WithScheme(scheme).WithObjects(setOf("logs", "web", "a", "log"),
+				federated(setOf("members", "web", "members"))).Build()
 			request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: admissionv1.Create}}
 			var err error
 			if request.Object.Raw, err = json.Marshal(tt.set); err != nil {

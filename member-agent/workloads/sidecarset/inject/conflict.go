@@ -41,18 +41,27 @@ func Compatible(sets []*v1beta1.SidecarSet) []*v1beta1.SidecarSet {
 // Collision returns what a SidecarSet and one of the others have of the same name, if they may select the same pods,
 // whichever is older. It is "" if they have nothing.
 func Collision(set *v1beta1.SidecarSet, others []*v1beta1.SidecarSet) string {
+	for _, text := range Collisions(set, others) {
+		return text
+	}
+	return ""
+}
+
+// Collisions returns all of what a SidecarSet and the others have of the same name, as Collision returns the first.
+func Collisions(set *v1beta1.SidecarSet, others []*v1beta1.SidecarSet) []string {
+	var out []string
 	for _, other := range others {
 		if other.Name == set.Name || Base(set) == other.Name || Base(other) == set.Name ||
 			disjoint(set.Spec.Selector, other.Spec.Selector) ||
 			disjoint(set.Spec.NamespaceSelector, other.Spec.NamespaceSelector) {
 			continue
 		}
-		if what := common(&set.Spec, &other.Spec); what != "" {
-			return fmt.Sprintf("%s is also in SidecarSet %s, which may select the same pods: give it another name, or make "+
-				"the selectors exclude each other", what, other.Name)
+		for _, what := range common(&set.Spec, &other.Spec) {
+			out = append(out, fmt.Sprintf("%s is also in SidecarSet %s, which may select the same pods: give it another name, "+
+				"or make the selectors exclude each other", what, other.Name))
 		}
 	}
-	return ""
+	return out
 }
 
 func older(a, b *v1beta1.SidecarSet) bool { return byAge(a, b) < 0 }
@@ -62,21 +71,22 @@ func byAge(a, b *v1beta1.SidecarSet) int {
 }
 
 // common returns what has the same name in both.
-func common(a, b *v1beta1.SidecarSetSpec) string {
+func common(a, b *v1beta1.SidecarSetSpec) []string {
+	var out []string
 	names := containerNames(b)
 	for _, name := range slices.Sorted(maps.Keys(containerNames(a))) {
 		if names[name] {
-			return "container " + name
+			out = append(out, "container "+name)
 		}
 	}
 	for i := range a.Volumes {
 		for j := range b.Volumes {
 			if a.Volumes[i].Name == b.Volumes[j].Name && !equality.Semantic.DeepEqual(a.Volumes[i].Volume, b.Volumes[j].Volume) {
-				return "another volume " + a.Volumes[i].Name
+				out = append(out, "another volume "+a.Volumes[i].Name)
 			}
 		}
 	}
-	return commonAnnotation(a.PatchPodMetadata, b.PatchPodMetadata)
+	return append(out, commonAnnotations(a.PatchPodMetadata, b.PatchPodMetadata)...)
 }
 
 func containerNames(spec *v1beta1.SidecarSetSpec) map[string]bool {
@@ -90,8 +100,9 @@ func containerNames(spec *v1beta1.SidecarSetSpec) map[string]bool {
 	return out
 }
 
-// commonAnnotation returns an annotation that both set as a whole. Merge patches go together.
-func commonAnnotation(a, b []v1beta1.SidecarSetPatchPodMetadata) string {
+// commonAnnotations returns the annotations that both set as a whole. Merge patches go together.
+func commonAnnotations(a, b []v1beta1.SidecarSetPatchPodMetadata) []string {
+	var out []string
 	for _, one := range a {
 		for _, other := range b {
 			if one.PatchPolicy == v1beta1.SidecarSetMergePatchJSONPatchPolicy && other.PatchPolicy == one.PatchPolicy {
@@ -99,12 +110,12 @@ func commonAnnotation(a, b []v1beta1.SidecarSetPatchPodMetadata) string {
 			}
 			for _, key := range slices.Sorted(maps.Keys(one.Annotations)) {
 				if _, has := other.Annotations[key]; has {
-					return "annotation " + key
+					out = append(out, "annotation "+key)
 				}
 			}
 		}
 	}
-	return ""
+	return out
 }
 
 // disjoint reports whether no labels satisfy both selectors. It finds what two requirements of values for one label

@@ -50,8 +50,21 @@ func TestNewPodsWhileAHubUpdates(t *testing.T) {
 	if names["log:1"] == names["log:2"] {
 		t.Errorf("both revisions are %s", names["log:1"])
 	}
-	set.Annotations = map[string]string{topology.AnnotationTemplateBefore: "{}"}
+	for _, text := range []string{"{}", `{"containers":[{"name":"log","image":{}}]}`} {
+		set.Annotations = map[string]string{topology.AnnotationTemplateBefore: text}
+		if got := m.memo.of(set); got.err != nil || got.previous != nil {
+			t.Errorf("%s: %v, %+v is read", text, got.err, got.previous)
+		}
+	}
+	set.Spec.Containers, set.Generation, set.Annotations = nil, 3, nil
+	if err := json.Unmarshal([]byte(`[{"name":"log","image":{}}]`), &set.Spec.Containers); err != nil {
+		t.Fatal(err)
+	}
 	if m.memo.of(set).err == nil {
-		t.Error("an annotation without sidecars is read")
+		t.Error("a container with an object as its image can be injected")
+	}
+	set.Annotations = before
+	if got := m.memo.of(set); got.err != nil || got.previous == nil {
+		t.Errorf("an update that cannot be injected keeps the previous revision from new pods: %v", got.err)
 	}
 }

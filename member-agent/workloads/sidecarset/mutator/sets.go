@@ -45,31 +45,34 @@ func (m *memo) of(set *v1beta1.SidecarSet) *prepared {
 		return have
 	}
 	have = &prepared{generation: set.Generation, annotation: annotation}
-	if have.err = inject.Check(&set.Spec); have.err == nil {
-		have.selection, have.err = inject.NewSelection(&set.Spec)
-	}
-	if have.err == nil {
-		have.hashes, have.err = revision.HashesOf(&set.Spec)
-	}
-	if have.err == nil {
-		have.err = have.readPrevious(set)
-	}
+	have.prepare(set)
 	m.sets[string(set.UID)] = have
 	return have
 }
 
-// readPrevious reads what new pods get while a hub's update does not reach all pods.
-func (p *prepared) readPrevious(set *v1beta1.SidecarSet) error {
-	content, err := revision.Previous(set)
-	if err != nil || content == nil {
-		return err
+// prepare works out what new pods get: the previous revision while a hub's update does not reach all pods, whatever the
+// current one is. One that cannot be injected is as none: without its sidecars a pod may not work.
+func (p *prepared) prepare(set *v1beta1.SidecarSet) {
+	if p.selection, p.err = inject.NewSelection(&set.Spec); p.err != nil {
+		return
 	}
-	p.previous = content.In(&set.Spec)
-	if err := inject.Check(p.previous); err != nil {
-		return err
+	if content, err := revision.Previous(set); err == nil && content != nil {
+		previous := content.In(&set.Spec)
+		if p.previousHashes, err = hashesOf(previous); err == nil {
+			p.previous = previous
+		}
 	}
-	p.previousHashes, err = revision.HashesOf(p.previous)
-	return err
+	if p.hashes, p.err = hashesOf(&set.Spec); p.previous != nil {
+		p.err = nil
+	}
+}
+
+// hashesOf returns the hashes of what can be injected.
+func hashesOf(spec *v1beta1.SidecarSetSpec) (revision.Hashes, error) {
+	if err := inject.Check(spec); err != nil {
+		return revision.Hashes{}, err
+	}
+	return revision.HashesOf(spec)
 }
 
 // keep forgets the sets that are not among these, if there are any.

@@ -28,12 +28,11 @@ func (s *Set) limits(matched, eligible, done int32) (kept, most int32, err error
 }
 
 // count counts a pod that lacks the current revision and does not get it, whatever the limits are.
-func (c *Counts) count(spec *v1beta1.SidecarSetSpec, v view) {
+func (c *Counts) count(set *Set, v view) {
 	if v.updated {
 		return
 	}
-	strategy, own := &spec.UpdateStrategy, spec.Flotilla
-	recreated := own != nil && own.Recreate == v1beta1.SidecarSetRecreateIfNeeded && ownerOf(v.pod) != ""
+	strategy, recreated := &set.Spec.UpdateStrategy, set.Recreates && ownerOf(v.pod) != ""
 	selector := labels.Everything()
 	if strategy.Selector != nil {
 		var err error

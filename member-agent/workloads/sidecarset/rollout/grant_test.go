@@ -57,14 +57,15 @@ func TestNotUpdatable(t *testing.T) {
 	for _, tt := range []struct {
 		name, spec string
 		want       int32
+		recreates  bool
 	}{
-		{"another image", "{containers: [{name: log, image: 'log:2'}]}", 0},
-		{"more than images", "{containers: [{name: log, image: 'log:2', command: [a]}]}", 3},
-		{"a selector", "{containers: [{name: log, image: 'log:2'}], updateStrategy: {selector: {matchLabels: {i: '1'}}}}", 2},
-		{"no updates", "{containers: [{name: log, image: 'log:2'}], updateStrategy: {type: NotUpdate}}", 3},
+		{"another image", "{containers: [{name: log, image: 'log:2'}]}", 0, false},
+		{"more than images", "{containers: [{name: log, image: 'log:2', command: [a]}]}", 3, false},
+		{"a selector", "{containers: [{name: log, image: 'log:2'}], updateStrategy: {selector: {matchLabels: {i: '1'}}}}", 2, false},
+		{"no updates", "{containers: [{name: log, image: 'log:2'}], updateStrategy: {type: NotUpdate}}", 3, false},
 		{"more than images, where a workload creates two of them again",
-			"{containers: [{name: log, image: 'log:2', command: [a]}], flotilla: {recreate: IfNeeded}}", 1},
-		{"the same", "{containers: [{name: log, image: 'log:1'}], updateStrategy: {type: NotUpdate}}", 0},
+			"{containers: [{name: log, image: 'log:2', command: [a]}]}", 1, true},
+		{"the same", "{containers: [{name: log, image: 'log:1'}], updateStrategy: {type: NotUpdate}}", 0, false},
 	} {
 		w := newWorld(t)
 		for i := range 3 {
@@ -73,7 +74,9 @@ func TestNotUpdatable(t *testing.T) {
 				owned(pod, "apps/v1 ReplicaSet web")
 			}
 		}
-		if got := w.pass(setOf(t, 2, tt.spec)).Counts.NotUpdatable; got != tt.want {
+		set := setOf(t, 2, tt.spec)
+		set.Recreates = tt.recreates
+		if got := w.pass(set).Counts.NotUpdatable; got != tt.want {
 			t.Errorf("%s: %d pods, want %d", tt.name, got, tt.want)
 		}
 	}

@@ -62,7 +62,7 @@ func PlanOf(set *Set, pods []*corev1.Pod, allowed inject.Allowed, now time.Time)
 		if ok {
 			views = append(views, v)
 			plan.Counts.add(v)
-			plan.Counts.count(set.Spec, v)
+			plan.Counts.count(set, v)
 			if !v.updated && !v.upgradable {
 				plan.NotUpgradable = append(plan.NotUpgradable, pod.Namespace+"/"+pod.Name)
 			}

@@ -36,7 +36,9 @@ type Set struct {
 	Revision, Version string
 	// Held are pods that must not be disrupted now, because a budget refused it. Others go first.
 	Held map[types.UID]bool
-	// Recreate: pods that no patch can bring up to date are evicted, if a workload creates them again.
+	// Recreates: the user wants pods to be created again that no patch can bring up to date, and that can be.
+	Recreates bool
+	// Recreate: it is time to do so; pods that no patch can bring up to date are evicted, if a workload creates them again.
 	Recreate bool
 	// Missing are selected pods that were created without the sidecars.
 	Missing []*corev1.Pod
