@@ -83,10 +83,14 @@ func budgetLimit(key wire.Key, pub *policy.PodUnavailableBudget) (func(n int32) 
 	if err != nil {
 		return nil, &Rejection{InvalidAmount, fmt.Sprintf("%s of %s %v", path, key.Sentence(), err)}
 	}
-	if spec.MaxUnavailable != nil {
-		return func(n int32) int32 { return min(of(total(n)), total(n)) }, nil
-	}
-	return func(n int32) int32 { return max(total(n)-of(total(n)), 0) }, nil
+	return func(n int32) int32 {
+		most := min(of(total(n)), total(n))
+		if spec.MaxUnavailable == nil {
+			most = max(total(n)-of(total(n)), 0)
+		}
+		// Of a total that is named those that must stay are a fixed number, however many pods there are.
+		return min(most, max(n-(total(n)-most), 0))
+	}, nil
 }
 
 // renderPodUnavailableBudget returns the member's budget. Its own numbers are for members that get no amounts: those

@@ -39,7 +39,13 @@ func TestLimitsOfPodUnavailableBudgets(t *testing.T) {
 		"at least a part rounds up too": {func(s *spec) { s.MinAvailable = amount("71%") }, 2},
 		"of a total that is named": {func(s *spec) {
 			s.MaxUnavailable, s.ProtectTotalReplicas = amount("20%"), new(int32(50))
-		}, 10},
+		}, 0},
+		"of a total that is named, and nearly there": {func(s *spec) {
+			s.MaxUnavailable, s.ProtectTotalReplicas = amount("5"), new(int32(12))
+		}, 3},
+		"at least of a total that is named": {func(s *spec) {
+			s.MinAvailable, s.ProtectTotalReplicas = amount("50%"), new(int32(12))
+		}, 4},
 	} {
 		w, rejection := readPodUnavailableBudget(budgetOfPods(tt.change))
 		if rejection != nil {
@@ -74,8 +80,8 @@ func TestMembersGetNoTotalOfAllClusters(t *testing.T) {
 	}
 	pub.Spec = budgetOfPods(func(s *policy.PodUnavailableBudgetSpec) { s.MaxUnavailable = new(intstr.Parse("50%")) }).Spec
 	w, rejection := readPodUnavailableBudget(pub)
-	if rejection != nil || w.Subsets[0].Amounts(4).Unavailable != 5 {
-		t.Errorf("half of the annotation's total: %+v, %+v", w.Subsets[0].Amounts(4), rejection)
+	if rejection != nil || w.Subsets[0].Amounts(9).Unavailable != 4 {
+		t.Errorf("half of the annotation's total: %+v, %+v", w.Subsets[0].Amounts(9), rejection)
 	}
 }
 

@@ -53,3 +53,14 @@ func TestOperationsOf(t *testing.T) {
 		t.Errorf("%s: %v, want %s", name, got, row.want)
 	}
 }
+
+// TestReplacements: a pod that is missing is created though others stay whose replacements are planned for later.
+func TestReplacements(t *testing.T) {
+	for _, row := range []struct{ n, later, stay, want int }{
+		{3, 0, 0, 3}, {3, 0, 2, 1}, {3, 0, 5, 0}, {1, 2, 2, 1}, {1, 2, 3, 0}, {0, 3, 1, 0}, {2, 5, 0, 2},
+	} {
+		if got := replacements(row.n, row.later, row.stay); got != row.want {
+			t.Errorf("%+v: %d", row, got)
+		}
+	}
+}

@@ -38,6 +38,8 @@ type Work struct {
 	InPlace inplace.Options
 	// Fungible: new pods replace those to delete in the same pass, so that one fewer is created for each that stays.
 	Fungible bool
+	// Later is how many more pods are to be created, which limits leave for later passes.
+	Later int
 }
 
 // Done counts what a pass has done.
@@ -108,7 +110,7 @@ func (c *Controller[T, M]) Act(ctx context.Context, p *Pass[T, M], w Work, creat
 	if transferred && done.Deleted == len(w.Delete) && replaced.Load() == 0 {
 		done.Created = create(func(n, start int) write.Steps {
 			if w.Fungible {
-				n = max(0, n-stay)
+				n = replacements(n, w.Later, stay)
 			}
 			return pace(n, start)
 		})
@@ -116,6 +118,10 @@ func (c *Controller[T, M]) Act(ctx context.Context, p *Pass[T, M], w Work, creat
 	p.Reached(max(done.Created, done.Deleted, done.Updated), c.Clock.Now())
 	return done
 }
+
+// replacements returns how many of n pods are created where stay of those that they replace stay: those that limits
+// leave for later wait first.
+func replacements(n, later, stay int) int { return min(n, max(0, n+later-stay)) }
 
 // askBudget is when pods that a budget refused are asked about again, though no event of the workload comes.
 const askBudget = 2 * time.Second

@@ -16,10 +16,6 @@ const (
 	updatedFor   = 10 * time.Second
 )
 
-// requestTakes is how long a request may take from its decision until its pod is seen to be unavailable. A record that
-// ends sooner is renewed by the request that reuses it.
-const requestTakes = 5 * time.Second
-
 // mostRecords is how many records a budget has at most; an object may have 1.5 MB.
 const mostRecords = 2000
 
@@ -100,8 +96,8 @@ func Decide(
 		why := Why("")
 		left, old := remaining(status, pod.Name, now)
 		switch {
-		case left > requestTakes:
-			continue // a hub waits longer than a record holds before it lends what this cluster had
+		case left > 0 && old.holds-left < settled:
+			continue // no replica drops it yet, and a hub waits longer than it holds before it lends what this cluster had
 		case grant.silent(pub):
 			why = WhyHubSilent
 		case !grant.observed(pub):

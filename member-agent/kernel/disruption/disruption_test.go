@@ -167,7 +167,8 @@ func TestRecordsAreRenewed(t *testing.T) {
 		allowed, renewed   bool
 	}{
 		{"new", time.Second, 0, 1, true, false},
-		{"long enough for a request", 14 * time.Second, 0, 1, true, false},
+		{"it may have been dropped", 2 * time.Second, 0, 1, true, true},
+		{"an update that may have been dropped", 0, 3 * time.Second, 1, true, true},
 		{"about to end", 19 * time.Second, 0, 1, true, true},
 		{"over", 20 * time.Second, 0, 1, false, false},
 		{"an update about to end", 0, 8 * time.Second, 1, true, true},
@@ -340,7 +341,9 @@ func (w *world) recorded(name string) bool {
 
 // TestNeverTooMany holds over random histories that no more pods are unavailable than the budget allows.
 func TestNeverTooMany(t *testing.T) {
-	for seed := range int64(1000) {
+	const seeds = 1000
+	idle := 0 // histories in which each operation that was allowed got lost
+	for seed := range int64(seeds) {
 		w := &world{Rand: rand.New(rand.NewSource(seed)), now: start, pods: pods(6)}
 		most := 1 + w.Intn(3)
 		w.pub = budget(intstr.FromInt(most), w.pods)
@@ -356,7 +359,10 @@ func TestNeverTooMany(t *testing.T) {
 			}
 		}
 		if reached == 0 {
-			t.Fatalf("seed %d: no operation was allowed", seed)
+			idle++
 		}
+	}
+	if idle > seeds/100 {
+		t.Errorf("no operation was carried out in %d of %d histories", idle, seeds)
 	}
 }

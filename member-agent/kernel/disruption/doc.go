@@ -14,7 +14,8 @@
 // Example: total 5, maxUnavailable 2, so desired 3. 5 pods are available: 2 may go. The third request is refused until
 // a replacement is ready.
 //
-// A request for a pod that is recorded passes. It renews a record that would end before the request can be carried out.
+// A request for a pod that is recorded passes. It renews a record that is not new: one that the cache of this replica
+// shows may have been dropped, and the renewal, which is a write, finds that out.
 //
 // A record holds until the pod is seen to terminate or to be not ready, or until its time is over: then the request was
 // not carried out, and the pod counts as available again.

@@ -40,7 +40,11 @@ func Observe(
 	status := &out.Status
 	status.ObservedGeneration = pub.Generation
 	status.DisruptedPods = out.keep(status.DisruptedPods, disruptedFor, byName, now)
+	disrupted := len(out.Expired)
 	status.UnavailablePods = out.keep(status.UnavailablePods, updatedFor, byName, now)
+	if Protects(pub, v1beta1.PubResizeOperation) {
+		out.Expired = out.Expired[:disrupted] // a resize without a restart leaves no trace that tells it was carried out
+	}
 	slices.Sort(out.Expired)
 	status.WaitingPods, status.ObservedSequence = nil, 0
 	if grant.Hub {

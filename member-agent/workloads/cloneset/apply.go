@@ -15,12 +15,22 @@ import (
 
 // apply carries out the plan.
 func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
-	work := workload.Work{Actions: s.plan.Actions, Claims: s.plan.Claims, Fungible: true}
+	work := workload.Work{Actions: s.plan.Actions, Claims: s.plan.Claims, Fungible: true,
+		Later: later(&s.plan)}
 	if rolling := s.cs.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.InPlaceUpdateStrategy != nil {
 		work.InPlace.Grace = time.Duration(rolling.InPlaceUpdateStrategy.GracePeriodSeconds) * time.Second
 	}
 	s.done = r.Act(ctx, s.pass, work, func(pace workload.Pace) int { return r.create(ctx, s, pace) })
 	return true, nil
+}
+
+// later returns how many pods of the plan are created in later passes.
+func later(plan *Plan) int {
+	n := int64(0)
+	for _, c := range plan.Create {
+		n += int64(c.Count)
+	}
+	return int(int64(plan.Later) + max(n-workload.CreatesPerPass, 0))
 }
 
 // trim deletes revisions that no pod uses, beyond the limit of the history.

@@ -55,6 +55,7 @@ func (p *planner) choose(d delta.Delta) error {
 	for _, c := range []Creation{{Revision: p.Current, Count: d.CreateOld - fromOld + back},
 		{Revision: p.Update, Count: d.CreateNew - fromNew + forward}} {
 		c.Count -= p.recall(c)
+		p.plan.Later += max(c.Count-left, 0)
 		if c.Count = min(c.Count, left); c.Count > 0 {
 			p.plan.Create = append(p.plan.Create, c)
 			left -= c.Count

@@ -18,3 +18,10 @@ func TestAPassCreatesABoundedNumberOfPods(t *testing.T) {
 		t.Errorf("%d pods, want 2", len(got))
 	}
 }
+
+func TestLater(t *testing.T) {
+	plan := &Plan{Later: 2, Create: []Creation{{Count: 3}, {Count: workload.CreatesPerPass}}}
+	if got := later(plan); got != 5 {
+		t.Errorf("%d pods are created later, want 5", got)
+	}
+}

@@ -53,6 +53,8 @@ type Creation struct {
 type Plan struct {
 	workload.Actions
 	Create []Creation
+	// Later is how many more pods are to be created, which the limit of pods that start leaves for later passes.
+	Later int32
 	// Claims is what is done to claims beside those of new pods.
 	Claims volumes.Plan
 	// Notes say why the numbers are what they are.

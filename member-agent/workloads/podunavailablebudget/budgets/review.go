@@ -14,6 +14,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -133,7 +134,7 @@ func (k *Keeper) evicted(ctx context.Context, key client.ObjectKey) (*corev1.Pod
 	return pod, nil
 }
 
-// disrupts reports whether a change of a pod makes it unavailable: another image, or a label that marks it so.
+// disrupts reports whether a change of a pod makes it unavailable: another image, a deadline, or a label that marks it so.
 func disrupts(before, after *corev1.Pod) bool {
 	images := func(containers []corev1.Container) (out []string) {
 		for i := range containers {
@@ -142,7 +143,8 @@ func disrupts(before, after *corev1.Pod) bool {
 		return out
 	}
 	if !slices.Equal(images(before.Spec.Containers), images(after.Spec.Containers)) ||
-		!slices.Equal(images(before.Spec.InitContainers), images(after.Spec.InitContainers)) {
+		!slices.Equal(images(before.Spec.InitContainers), images(after.Spec.InitContainers)) ||
+		!ptr.Equal(before.Spec.ActiveDeadlineSeconds, after.Spec.ActiveDeadlineSeconds) {
 		return true
 	}
 	for key := range after.Labels {

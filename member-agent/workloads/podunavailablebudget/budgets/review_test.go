@@ -49,6 +49,7 @@ func TestWhatAChangeDoes(t *testing.T) {
 		"a mark": {func(p *corev1.Pod) {
 			p.Labels = map[string]string{"unavailable-pod.kruise.io/x": ""}
 		}, true, false},
+		"a deadline":       {func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(1)) }, true, false},
 		"cpu in service":   {limitOf(corev1.ResourceCPU), false, false},
 		"memory restarts":  {limitOf(corev1.ResourceMemory), false, true},
 		"init container":   {func(p *corev1.Pod) { p.Spec.InitContainers = []corev1.Container{{Image: "a"}} }, true, false},

@@ -30,9 +30,14 @@ const (
 	prefixLength = 40
 )
 
-// disturbs is the condition that a request can make a pod unavailable. Only evictions are created; a pod that is
-// terminating is unavailable already, and one with the annotation no-protect has no budget.
-const disturbs = "request.operation == 'CREATE' || !has(oldObject.metadata.deletionTimestamp) && " +
+// disturbs returns the condition that a request can make a pod unavailable, and is not of the cleaners. Only evictions
+// are created; a pod that is terminating is unavailable already, and one with the annotation no-protect has no budget.
+func disturbs() string {
+	return "!(request.userInfo.username in " + admission.Quoted(cleaners()...) + ") && (" + disrupting + ")"
+}
+
+// disrupting is the condition that a request can make a pod unavailable, whoever makes it.
+const disrupting = "request.operation == 'CREATE' || !has(oldObject.metadata.deletionTimestamp) && " +
 	"!(has(oldObject.metadata.annotations) && " +
 	"'" + v1beta1.AnnotationNoProtect + "' in oldObject.metadata.annotations && " +
 	"oldObject.metadata.annotations['" + v1beta1.AnnotationNoProtect + "'] in " +
@@ -42,6 +47,8 @@ const disturbs = "request.operation == 'CREATE' || !has(oldObject.metadata.delet
 	"oldObject.spec.containers.map(c, has(c.image) ? c.image : '') || " +
 	"(has(object.spec.initContainers) ? object.spec.initContainers.map(c, has(c.image) ? c.image : '') : []) != " +
 	"(has(oldObject.spec.initContainers) ? oldObject.spec.initContainers.map(c, has(c.image) ? c.image : '') : []) || " +
+	"(has(object.spec.activeDeadlineSeconds) ? object.spec.activeDeadlineSeconds : 0) != " +
+	"(has(oldObject.spec.activeDeadlineSeconds) ? oldObject.spec.activeDeadlineSeconds : 0) || " +
 	"has(object.metadata.labels) && object.metadata.labels.exists(k, k.startsWith('" + apps.UnavailableLabelPrefix +
 	"') && !(has(oldObject.metadata.labels) && k in oldObject.metadata.labels)))"
 
@@ -81,7 +88,7 @@ func (k *Keeper) scope(ctx context.Context) ([]admission.Scope, error) {
 	}
 	names := slices.Sorted(maps.Keys(evictions))
 	return append(scopes, admission.Scope{
-		Name: "evictions", FailurePolicy: admissionregistrationv1.Ignore, Namespaces: names, Requires: disturbs,
+		Name: "evictions", FailurePolicy: admissionregistrationv1.Ignore, Namespaces: names, Requires: disturbs(),
 		Condition: evicts + " && request.namespace in " + admission.Quoted(names...), Wide: evicts,
 	}), nil
 }
@@ -105,7 +112,7 @@ func (k *Keeper) scopesOf(ctx context.Context, pub *v1beta1.PodUnavailableBudget
 	add := func(policy admissionregistrationv1.FailurePolicyType, condition string) {
 		scopes = append(scopes, admission.Scope{
 			Name: v1beta1.PodUnavailableBudgetKind.Kind + " " + pub.Namespace + "/" + pub.Name, FailurePolicy: policy,
-			Namespaces: []string{pub.Namespace}, Requires: disturbs, Condition: condition, Wide: within(pub.Namespace),
+			Namespaces: []string{pub.Namespace}, Requires: disturbs(), Condition: condition, Wide: within(pub.Namespace),
 		})
 	}
 	narrow := podsOf(before, pub)
@@ -257,7 +264,9 @@ func podsOf(object string, pub *v1beta1.PodUnavailableBudget) string {
 			"o.name == %[4]s + %[2]s['%[3]s']", ofGroup(kind.Group), labels, labelTemplateHash,
 			strconv.Quote(target.Name+"-"))
 	case isUnitedDeployment(pub):
-		owner = "o.name.startsWith(" + strconv.Quote(prefixOf(target.Name)) + ")"
+		labels := object + ".metadata.labels"
+		owner = fmt.Sprintf("has(%[1]s) && %[2]q in %[1]s && o.name.startsWith(%[3]s)", labels, apps.LabelSubset,
+			strconv.Quote(prefixOf(target.Name)))
 	}
 	return hasOwner(object) + " && " + object + ".metadata.ownerReferences.exists(o, has(o.controller) && " +
 		"o.controller && " + owner + ")"

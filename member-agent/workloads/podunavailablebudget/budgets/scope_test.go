@@ -1,6 +1,7 @@
 package budgets
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/admission"
 )
@@ -21,7 +23,14 @@ import (
 // request is one that an API server has.
 type request struct {
 	operation, subresource, namespace, name string
+	user                                    string // empty: some person
 	before, after                           *corev1.Pod
+}
+
+// byUser returns the request as that of a user.
+func byUser(name string, r request) request {
+	r.user = name
+	return r
 }
 
 // holds evaluates a condition, which must not fail.
@@ -54,7 +63,8 @@ func (r *request) holds(t *testing.T, condition string, options ...cel.ProgramOp
 		}
 		return out
 	}
-	fields := map[string]any{"operation": r.operation, "namespace": r.namespace, "name": r.name}
+	fields := map[string]any{"operation": r.operation, "namespace": r.namespace, "name": r.name,
+		"userInfo": map[string]any{"username": cmp.Or(r.user, "jane")}}
 	if r.subresource != "" {
 		fields["subResource"] = r.subresource
 	}
@@ -116,6 +126,7 @@ func TestScopes(t *testing.T) {
 	deployed := ownedPod("web-5d4f-xyz12", "apps/v1", "ReplicaSet", "web-5d4f")
 	deployed.Labels[labelTemplateHash] = "5d4f"
 	united := ownedPod("web-east-x1-0", "apps/v1", "StatefulSet", "web-east-x1")
+	united.Labels[apps.LabelSubset] = "east"
 	adopted := ownedPod("old-0", "apps/v1", "StatefulSet", "old")
 	elsewhere := changed(cloned, func(p *corev1.Pod) { p.Namespace = "elsewhere" })
 	plain := func(p *corev1.Pod) { p.OwnerReferences, p.Labels = nil, nil }
@@ -154,6 +165,8 @@ func TestScopes(t *testing.T) {
 			{"a pod that is not protected", deletion(changed(cloned, func(p *corev1.Pod) {
 				p.Annotations = map[string]string{v1beta1.AnnotationNoProtect: "true"}
 			})), ""},
+			{"by a controller that cleans up", byUser(cleaners()[2], deletion(cloned)), ""},
+			{"a deadline", change(cloned, func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(1)) }), "Fail"},
 			{"a pod that terminates", deletion(changed(cloned, func(p *corev1.Pod) {
 				p.DeletionTimestamp = new(metav1.NewTime(time.Unix(0, 0)))
 			})), ""},
@@ -191,6 +204,8 @@ func TestScopes(t *testing.T) {
 			{"a pod of its workload", deletion(united), "Fail"},
 			{"a pod of one that it may have adopted", deletion(adopted), "Ignore"},
 			{"a pod without a workload", deletion(changed(cloned, plain)), ""},
+			{"a pod of a workload that only has such a name", deletion(changed(united, func(p *corev1.Pod) { p.Labels = nil })),
+				"Ignore"},
 			{"an eviction", eviction("web-east-x1-0"), "Fail"},
 		}},
 		"evictions alone": {operations("EVICT"), []step{
