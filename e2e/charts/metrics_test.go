@@ -46,9 +46,10 @@ func described(c prometheus.Collector) map[string]bool {
 // ownMetrics are the names of our programs' own metrics.
 func ownMetrics(t *testing.T) map[string]bool {
 	t.Helper()
-	// Packages member-agent/admission and member-agent/workloads/{workloadspread/mutator,podunavailablebudget/budgets}
-	// have tests for these.
+	// Packages member-agent/admission and member-agent/workloads/{workloadspread/mutator,podunavailablebudget/budgets,
+	// sidecarset} have tests for these.
 	names := map[string]bool{"flotilla_pod_admissions_total": true, "flotilla_pod_budget_refusals_total": true,
+		"flotilla_sidecarset_missing_pods": true,
 		admission.SecondsMetric: true, admission.WaitsMetric: true}
 	for _, c := range []prometheus.Collector{
 		hubmeter.New(nil, nil, nil, clock.RealClock{}).Collector(t.Context()),

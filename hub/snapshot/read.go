@@ -192,7 +192,7 @@ func (r *Reader) one(tree map[string]any) ([]client.Object, []note, error) {
 		return nil, nil, errors.Join(mistakes...)
 	case kinds.IsBuiltIn(gvk.GroupKind()):
 		return nil, []note{{text: r.native(name, gvk)}}, nil
-	case !r.knows(gvk):
+	case !r.knows(gvk) || neverPlaced(gvk):
 		return nil, []note{{text: leftOut(name, gvk)}}, nil
 	}
 	if err := r.setNamespace(u, name); err != nil {
@@ -240,6 +240,12 @@ func (r *Reader) setNamespace(u *unstructured.Unstructured, name string) error {
 			fmt.Errorf("%s has metadata.namespace %q, but a %s has none; remove it", name, namespace, kind.Kind))
 	}
 	return nil
+}
+
+// neverPlaced reports whether no hub places objects of the kind.
+func neverPlaced(gvk schema.GroupVersionKind) bool {
+	_, never := kinds.NeverPlaced(gvk.GroupKind())
+	return never
 }
 
 // leftOut says why an object of a kind that the hub does not know is left out.
