@@ -17,6 +17,8 @@ const (
 	defaultBackoff = 3
 	// longestWait bounds the wait after a failed attempt. The first wait is one second, each later one twice as long.
 	longestWait = 30 * time.Second
+	// longest bounds activeDeadlineSeconds, whose nanoseconds might not fit.
+	longest = 90 * 365 * 24 * time.Hour
 )
 
 // Key names what is pulled.
@@ -183,6 +185,8 @@ func (f Facts) decide(e *entry, plan *Plan) v1beta1.ImageTagStatus {
 	case e.pulling && e.running.Version != e.spec.Version:
 		plan.Stop = append(plan.Stop, Stop{Key: e.Key, Why: "a job asks for another version"})
 		return f.waiting(e, status)
+	case !e.pulling && f.has(e): // also after the deadline
+		return f.succeeded(e, status)
 	case f.overdue(e):
 		if e.pulling {
 			plan.Stop = append(plan.Stop, Stop{Key: e.Key, Why: "activeDeadlineSeconds is over"})
@@ -191,8 +195,6 @@ func (f Facts) decide(e *entry, plan *Plan) v1beta1.ImageTagStatus {
 			*e.spec.PullPolicy.ActiveDeadlineSeconds, after(e.message())))
 	case e.pulling:
 		return f.pulling(e, status, plan)
-	case f.has(e):
-		return f.succeeded(e, status)
 	case e.record.Attempts > e.backoffLimit():
 		return f.failed(status, fmt.Sprintf("%d attempts failed%s", e.record.Attempts, after(e.message())))
 	}
@@ -229,9 +231,17 @@ func (f Facts) has(e *entry) bool {
 
 // overdue reports whether all attempts together took too long. A clock that was set back does not end a pull.
 func (f Facts) overdue(e *entry) bool {
+	deadline, has := e.deadline()
+	return has && e.status.StartTime != nil && !f.Now.Before(e.status.StartTime.Add(deadline))
+}
+
+// deadline returns how long all attempts together may take, false for any time.
+func (e *entry) deadline() (time.Duration, bool) {
 	policy := e.spec.PullPolicy
-	return policy != nil && policy.ActiveDeadlineSeconds != nil && e.status.StartTime != nil &&
-		!f.Now.Before(e.status.StartTime.Add(time.Duration(*policy.ActiveDeadlineSeconds)*time.Second))
+	if policy == nil || policy.ActiveDeadlineSeconds == nil {
+		return 0, false
+	}
+	return time.Duration(min(*policy.ActiveDeadlineSeconds, int64(longest/time.Second))) * time.Second, true
 }
 
 // message says why the last attempt was of no use. Each attempt counts, also one whose image was removed afterwards:

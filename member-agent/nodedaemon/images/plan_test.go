@@ -104,6 +104,16 @@ func TestPlan(t *testing.T) {
 			known(f, v1beta1.ImageTagStatus{Phase: v1beta1.ImagePhasePulling, StartTime: at(time.Minute)})
 		}, phase: v1beta1.ImagePhaseFailed, stops: "activeDeadlineSeconds is over",
 			says: "not pulled within activeDeadlineSeconds, which is 60"},
+		{name: "the image is there, though the deadline is over", change: func(f *Facts, tag *tag) {
+			tag.PullPolicy.ActiveDeadlineSeconds = new(int64(60))
+			f.Present["web:1"] = "sha256:a"
+			known(f, v1beta1.ImageTagStatus{Phase: v1beta1.ImagePhasePulling, StartTime: at(time.Minute)})
+		}, phase: v1beta1.ImagePhaseSucceeded},
+		{name: "a deadline whose nanoseconds do not fit", change: func(f *Facts, tag *tag) {
+			tag.PullPolicy.ActiveDeadlineSeconds = new(int64(9999999999))
+			f.Running[web] = Running{Since: now}
+			known(f, v1beta1.ImageTagStatus{Phase: v1beta1.ImagePhasePulling, StartTime: at(time.Minute)})
+		}, phase: v1beta1.ImagePhasePulling, next: time.Minute},
 		{name: "pulled, and removed by the kubelet", change: func(f *Facts, _ *tag) {
 			known(f, v1beta1.ImageTagStatus{Phase: v1beta1.ImagePhaseSucceeded, CompletionTime: at(time.Minute)})
 		}, phase: v1beta1.ImagePhasePulling, starts: true, next: time.Minute},

@@ -31,8 +31,8 @@ func (f Facts) pulling(e *entry, status v1beta1.ImageTagStatus, plan *Plan) v1be
 	if status.StartTime == nil {
 		status.StartTime = seconds(e.running.Since)
 	}
-	if policy := e.spec.PullPolicy; policy != nil && policy.ActiveDeadlineSeconds != nil {
-		plan.again(status.StartTime.Add(time.Duration(*policy.ActiveDeadlineSeconds) * time.Second))
+	if deadline, has := e.deadline(); has {
+		plan.again(status.StartTime.Add(deadline))
 	}
 	return status
 }

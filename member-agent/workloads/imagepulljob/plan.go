@@ -24,6 +24,8 @@ const (
 	defaultBackoff = int32(3)
 	// minTTL is how long, in seconds, a tag stays of interest to a daemon at least.
 	minTTL = int32(86400)
+	// longest bounds times that are given in seconds, whose nanoseconds might not fit. Three of them together do.
+	longest = 90 * 365 * 24 * time.Hour
 )
 
 // Node is what a NodeImage has of the image of the job.
@@ -193,7 +195,9 @@ func (p *planner) entry(node Node) v1beta1.ImageTagSpec {
 	if node.Tag != nil {
 		tag = *node.Tag.DeepCopy()
 	}
-	tag.OwnerReferences = append(tag.OwnerReferences, owner)
+	if !owns(p.Job, &tag) {
+		tag.OwnerReferences = append(tag.OwnerReferences, owner)
+	}
 	if node.Tag != nil && p.serves(node) {
 		return tag
 	}
@@ -209,10 +213,14 @@ func (p *planner) entry(node Node) v1beta1.ImageTagSpec {
 	return tag
 }
 
-// serves reports whether the request that a node has serves the job as it is.
+// serves reports whether the request that a node has serves the job as it is. One without a time does not: nothing
+// says when its daemon has been silent for too long.
 func (p *planner) serves(node Node) bool {
+	if node.Tag.CreatedAt == nil {
+		return false
+	}
 	if p.Job.Spec.ImagePullPolicy == v1beta1.PullAlways && (node.Tag.ImagePullPolicy != v1beta1.PullAlways ||
-		node.Tag.CreatedAt == nil || node.Tag.CreatedAt.Before(p.Status.StartTime)) {
+		node.Tag.CreatedAt.Before(p.Status.StartTime)) {
 		return false
 	}
 	return p.state(node) != failed
@@ -243,24 +251,23 @@ func (p *planner) pullLimits() (timeout, backoff int32) {
 	return timeout, backoff
 }
 
-// outcome returns how far the pull on a node is for the job. A node that has failed stays failed.
+// outcome returns how far the pull on a node is for the job. A node that has failed stays failed. One whose entry has
+// lost its time is asked again.
 func (p *planner) outcome(name string) outcome {
 	if _, before := slices.BinarySearch(p.Job.Status.FailedNodes, name); before {
 		return failed
 	}
 	node := p.Nodes[name]
-	if node.Tag == nil || !owns(p.Job, node.Tag) {
+	if node.Tag == nil || node.Tag.CreatedAt == nil || !owns(p.Job, node.Tag) {
 		return unasked
 	}
 	return p.state(node)
 }
 
-// state returns how far the pull that a node is asked for is. A daemon that reports nothing in time has failed.
+// state returns how far the pull is that a node is asked for since a time. A daemon that reports nothing in time has
+// failed.
 func (p *planner) state(node Node) outcome {
-	since, limit := p.Now, silence
-	if node.Tag.CreatedAt != nil {
-		since = node.Tag.CreatedAt.Time
-	}
+	since, limit := node.Tag.CreatedAt.Time, silence
 	if s := node.Status; s != nil && s.Version == node.Tag.Version {
 		switch s.Phase {
 		case v1beta1.ImagePhaseSucceeded:
@@ -291,7 +298,11 @@ func longestPull(policy *v1beta1.ImageTagPullPolicy) time.Duration {
 	if policy != nil && policy.BackoffLimit != nil {
 		backoff = *policy.BackoffLimit
 	}
-	return time.Duration(timeout+30) * time.Second * time.Duration(int64(backoff)+1)
+	attempt, attempts := (time.Duration(timeout)+30)*time.Second, time.Duration(backoff)+1
+	if attempt > longest/attempts {
+		return longest
+	}
+	return attempt * attempts
 }
 
 // owns reports whether the entry is there for the job too.
@@ -323,7 +334,7 @@ func (p *planner) overdue() bool {
 	if deadline == nil || p.endless() {
 		return false
 	}
-	end := p.Status.StartTime.Add(time.Duration(*deadline) * time.Second)
+	end := p.Status.StartTime.Add(time.Duration(min(*deadline, int64(longest/time.Second))) * time.Second)
 	if p.Now.Before(end) {
 		p.again(end)
 		return false

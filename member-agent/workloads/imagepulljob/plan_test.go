@@ -2,6 +2,7 @@ package imagepulljob
 
 import (
 	"fmt"
+	"math"
 	"math/rand"
 	"reflect"
 	"slices"
@@ -42,6 +43,30 @@ func node(name string, asked time.Duration, phase v1beta1.ImagePullPhase, owners
 		}
 	}
 	return n
+}
+
+// timeless returns a node whose entry does not say since when.
+func timeless(name string, phase v1beta1.ImagePullPhase, owners ...types.UID) Node {
+	n := node(name, time.Minute, phase, owners...)
+	n.Tag.CreatedAt = nil
+	return n
+}
+
+// limited gives the request of a node these limits.
+func limited(n Node, timeout, backoff int32) Node {
+	n.Tag.PullPolicy = &v1beta1.ImageTagPullPolicy{TimeoutSeconds: &timeout, BackoffLimit: &backoff}
+	return n
+}
+
+// checkRequest fails the test unless the entry has the job once, and a time.
+func checkRequest(t *testing.T, r Request) {
+	t.Helper()
+	own := slices.DeleteFunc(slices.Clone(r.Tag.OwnerReferences), func(o v1beta1.JobReference) bool {
+		return o.UID != "job"
+	})
+	if len(own) != 1 || r.Tag.CreatedAt == nil {
+		t.Errorf("the entry on %s has the job %d times, and the time %v", r.Node, len(own), r.Tag.CreatedAt)
+	}
 }
 
 func TestPlan(t *testing.T) {
@@ -94,6 +119,19 @@ func TestPlan(t *testing.T) {
 		{name: "another job has pulled it, and Always",
 			job:   func(j *v1beta1.ImagePullJob) { j.Spec.ImagePullPolicy = v1beta1.PullAlways },
 			nodes: []Node{node("a", time.Minute, done, "other")}, want: "1 0 0", asks: "a/1", next: 10 * time.Minute},
+		{name: "another job's request without a time", nodes: []Node{timeless("a", pulling, "other")}, want: "1 0 0",
+			asks: "a/1", next: 10 * time.Minute},
+		{name: "an own request without a time", nodes: []Node{timeless("a", "", "job"), timeless("b", done, "job")},
+			want: "2 0 0", asks: "a/1 b/1", next: 10 * time.Minute},
+		{name: "the longest timeout",
+			nodes: []Node{limited(node("a", time.Minute, pulling, "job"), math.MaxInt32, 0)},
+			want:  "1 0 0", next: (math.MaxInt32 + 30 + 9*60) * time.Second},
+		{name: "the longest timeout, again and again",
+			nodes: []Node{limited(node("a", time.Minute, pulling, "job"), math.MaxInt32, math.MaxInt32)},
+			want:  "1 0 0", next: longest + 9*time.Minute},
+		{name: "a deadline whose nanoseconds do not fit",
+			job:   func(j *v1beta1.ImagePullJob) { j.Spec.CompletionPolicy.ActiveDeadlineSeconds = new(int64(9999999999)) },
+			nodes: []Node{node("a", time.Minute, "", "job")}, want: "1 0 0", next: 9 * time.Minute},
 		{name: "the version goes on after the entry left", nodes: []Node{
 			{Name: "a", Status: &v1beta1.ImageTagStatus{Version: 4, Phase: done}}}, want: "1 0 0", asks: "a/5",
 			next: 10 * time.Minute},
@@ -138,6 +176,7 @@ func TestPlan(t *testing.T) {
 			var asks []string
 			for _, r := range plan.Request {
 				asks = append(asks, fmt.Sprintf("%s/%d", r.Node, r.Tag.Version))
+				checkRequest(t, r)
 			}
 			if got := strings.Join(asks, " "); got != row.asks {
 				t.Errorf("asks %q, want %q", got, row.asks)

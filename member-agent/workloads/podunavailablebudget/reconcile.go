@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
@@ -34,7 +32,7 @@ type scope struct {
 	*pass
 	pub      *v1beta1.PodUnavailableBudget
 	members  []*corev1.Pod
-	total    int32
+	total    budgets.Total
 	observed disruption.Observed
 	// asked: the API server asks about requests in the namespace; enforced: it refuses them while no agent answers.
 	asked, enforced bool
@@ -108,26 +106,14 @@ func (r *Reconciler) count(_ context.Context, s *scope) (bool, error) {
 	}
 	now := r.Clock.Now()
 	if s.Stalled != nil && s.Stalled.Reason == ReasonReplicasUnknown {
-		s.total = int32(len(s.members))
+		s.total.Pods = int32(len(s.members))
 	}
-	s.observed = disruption.Observe(s.pub, budgets.GrantOf(s.Budget, s.pub), s.members, s.total, now)
+	s.observed = disruption.Observe(s.pub, budgets.GrantOf(s.Budget, s.pub), s.members, s.total.Pods, now)
 	if s.Stalled != nil && s.Stalled.Reason == ReasonReplicasUnknown {
-		s.observed.Status.DesiredAvailable, s.observed.Status.UnavailableAllowed = s.total, 0
+		s.observed.Status.DesiredAvailable, s.observed.Status.UnavailableAllowed = s.total.Pods, 0
 	}
-	if s.Sooner(s.observed.Wake); s.anyForeign() {
+	if s.Sooner(s.observed.Wake); s.total.Unwatched {
 		s.Sooner(lookAgain)
 	}
 	return true, nil
-}
-
-// anyForeign reports whether the target, or the workload of a pod, is of a kind that is not watched.
-func (s *scope) anyForeign() bool {
-	if target := s.pub.Spec.TargetReference; target != nil {
-		return !budgets.Watched(budgets.Workload{
-			GroupVersionKind: schema.FromAPIVersionAndKind(target.APIVersion, target.Kind), Name: target.Name})
-	}
-	return slices.ContainsFunc(s.members, func(pod *corev1.Pod) bool {
-		w, ok := budgets.WorkloadOf(pod)
-		return ok && !budgets.Watched(w)
-	})
 }

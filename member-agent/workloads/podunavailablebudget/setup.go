@@ -22,6 +22,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/disruption"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/podunavailablebudget/budgets"
 )
@@ -60,7 +61,8 @@ func (r *Reconciler) kind() workload.Kind[*v1beta1.PodUnavailableBudget, memory]
 	}
 }
 
-// counts passes the events of pods that change what is counted.
+// counts passes the events of pods that change what is counted. The end of one that never was available does: without
+// a workload it counts as one until then.
 func counts(now func() time.Time) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, ok := e.ObjectOld.(*corev1.Pod)
@@ -69,7 +71,7 @@ func counts(now func() time.Time) predicate.Predicate {
 			return false
 		}
 		at := now()
-		return disruption.Available(was, at) != disruption.Available(is, at) ||
+		return disruption.Available(was, at) != disruption.Available(is, at) || podstate.Ended(was) != podstate.Ended(is) ||
 			(was.DeletionTimestamp == nil) != (is.DeletionTimestamp == nil) || workload.ChangedController(e) ||
 			!maps.Equal(was.Labels, is.Labels)
 	}}

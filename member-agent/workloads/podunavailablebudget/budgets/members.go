@@ -177,47 +177,88 @@ func (e *ScaleError) OnHub() string {
 // Unwrap returns the error of the request.
 func (e *ScaleError) Unwrap() error { return e.Err }
 
+// Total is how many pods there are to be.
+type Total struct {
+	Pods int32
+	// Unwatched: a workload of a kind that is not watched is part of it, so that it may change without an event.
+	Unwatched bool
+}
+
 // Total returns how many pods there are to be: protectTotalReplicas, or what the workloads of the pods ask for, and
 // one for each pod without a workload. Workloads of the kinds that the cache has count also while they have no pods,
-// if the selector selects those of their template. A workload that is gone asks for none. The error is a ScaleError if
-// a workload says nothing.
+// if the selector selects those of their template. A workload that is gone asks for none, but the ReplicaSets that a
+// Deployment left behind do. The error is a ScaleError if a workload says nothing.
 func (k *Keeper) Total(
 	ctx context.Context, pub *v1beta1.PodUnavailableBudget, members []*corev1.Pod,
-) (int32, error) {
+) (Total, error) {
 	if fixed, ok := pub.FixedTotal(); ok {
-		return fixed, nil
+		return Total{Pods: fixed}, nil
 	}
+	s := &sum{keeper: k, namespace: pub.Namespace, asked: map[workloadKey]int32{}, gone: map[workloadKey]bool{}}
 	if target := pub.Spec.TargetReference; target != nil {
-		return k.scaleOf(ctx, pub.Namespace,
-			Workload{schema.FromAPIVersionAndKind(target.APIVersion, target.Kind), target.Name})
-	}
-	counted, err := templates(ctx, k.client, pub)
-	if err != nil {
-		return 0, err
-	}
-	var total int32
-	for _, n := range counted {
-		total += n
-	}
-	for _, pod := range members {
-		w, ok := WorkloadOf(pod)
-		switch {
-		case podstate.Ended(pod): // as of a Job
-		case !ok && pod.DeletionTimestamp == nil:
-			total++
-		case ok:
-			if _, done := counted[keyOf(w)]; done {
-				continue
-			}
-			n, err := k.scaleOf(ctx, pub.Namespace, w)
-			if err != nil {
-				return 0, err
-			}
-			counted[keyOf(w)] = n
-			total += n
+		w := Workload{schema.FromAPIVersionAndKind(target.APIVersion, target.Kind), target.Name}
+		if err := s.add(ctx, w); err != nil || !s.gone[keyOf(w)] {
+			return s.Total, err
+		}
+	} else {
+		var err error
+		if s.asked, err = templates(ctx, k.client, pub); err != nil {
+			return Total{}, err
+		}
+		for _, n := range s.asked {
+			s.Pods += n
 		}
 	}
-	return total, nil
+	for _, pod := range members {
+		if podstate.Ended(pod) { // as of a Job
+			continue
+		}
+		if err := s.addPod(ctx, pod); err != nil {
+			return Total{}, err
+		}
+	}
+	return s.Total, nil
+}
+
+// sum adds up what workloads ask for.
+type sum struct {
+	Total
+	keeper    *Keeper
+	namespace string
+	asked     map[workloadKey]int32
+	gone      map[workloadKey]bool
+}
+
+// add adds what a workload asks for, unless that is counted.
+func (s *sum) add(ctx context.Context, w Workload) error {
+	key := keyOf(w)
+	if _, done := s.asked[key]; done {
+		return nil
+	}
+	n, found, err := s.keeper.scaleOf(ctx, s.namespace, w)
+	if err != nil {
+		return err
+	}
+	s.asked[key], s.gone[key] = n, !found
+	s.Pods += n
+	s.Unwatched = s.Unwatched || !Watched(w)
+	return nil
+}
+
+// addPod adds what the workload of a pod asks for. If its Deployment was deleted without its ReplicaSets, they go on.
+func (s *sum) addPod(ctx context.Context, pod *corev1.Pod) error {
+	w, ok := WorkloadOf(pod)
+	if !ok {
+		if pod.DeletionTimestamp == nil {
+			s.Pods++
+		}
+		return nil
+	}
+	if err := s.add(ctx, w); err != nil || !s.gone[keyOf(w)] {
+		return err
+	}
+	direct, _ := owner(pod)
+	return s.add(ctx, direct)
 }
 
 // workloadKey names a workload whatever version of its kind an owner reference has.
@@ -275,11 +316,12 @@ func templates(
 	return out, nil
 }
 
-// scaleOf returns how many pods a workload asks for: from the cache, or by its scale subresource.
-func (k *Keeper) scaleOf(ctx context.Context, namespace string, w Workload) (int32, error) {
-	_, replicas, err := read(ctx, k.client, namespace, w)
+// scaleOf returns how many pods a workload asks for, from the cache or by its scale subresource: none if it is not
+// found.
+func (k *Keeper) scaleOf(ctx context.Context, namespace string, w Workload) (n int32, found bool, err error) {
+	known, replicas, err := read(ctx, k.client, namespace, w)
 	if err != nil || replicas != nil {
-		return ptr.Deref(replicas, 0), err
+		return ptr.Deref(replicas, 0), known != nil, err
 	}
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(w.GroupVersionKind)
@@ -289,20 +331,20 @@ func (k *Keeper) scaleOf(ctx context.Context, namespace string, w Workload) (int
 	err = k.client.SubResource("scale").Get(ctx, object, scale)
 	switch {
 	case err == nil:
-		return scale.Spec.Replicas, nil
+		return scale.Spec.Replicas, true, nil
 	case apierrors.IsNotFound(err):
-		scales, discoveryErr := k.scales(w.GroupVersionKind)
-		if discoveryErr != nil {
-			return 0, fmt.Errorf("find out whether %s %s has a scale subresource: %w", w.Kind, w.Name, discoveryErr)
+		scales, err := k.scales(w.GroupVersionKind)
+		if err != nil {
+			return 0, false, fmt.Errorf("find out whether %s %s has a scale subresource: %w", w.Kind, w.Name, err)
 		}
 		if scales {
-			return 0, nil
+			return 0, false, nil
 		}
-		return 0, &ScaleError{w, errNoScale}
+		return 0, false, &ScaleError{w, errNoScale}
 	case apierrors.IsForbidden(err), meta.IsNoMatchError(err):
-		return 0, &ScaleError{w, err}
+		return 0, false, &ScaleError{w, err}
 	}
-	return 0, fmt.Errorf("read the scale of %s %s: %w", w.Kind, w.Name, err)
+	return 0, false, fmt.Errorf("read the scale of %s %s: %w", w.Kind, w.Name, err)
 }
 
 var errNoScale = errors.New("its kind has no scale subresource")

@@ -56,7 +56,22 @@ func TestTotal(t *testing.T) {
 	cloneSet.Spec.Replicas, cloneSet.Spec.Template.Labels = new(int32(2)), selected
 	other := &appsv1.StatefulSet{ObjectMeta: web(nil)}
 	other.Spec.Replicas = new(int32(7))
-	k := keeperOf(t, deployment, cloneSet, other)
+	// Two ReplicaSets whose Deployment was deleted without them.
+	left, older := &appsv1.ReplicaSet{ObjectMeta: web(nil)}, &appsv1.ReplicaSet{ObjectMeta: web(nil)}
+	left.Name, left.Spec.Replicas, older.Name, older.Spec.Replicas = "api-abc", new(int32(4)), "api-old", new(int32(1))
+	k := keeperOf(t, deployment, cloneSet, other, left, older)
+	of := func(name, deployment, hash string) *corev1.Pod {
+		pod := ownedPod(name, "apps/v1", "ReplicaSet", deployment+"-"+hash)
+		pod.Labels[labelTemplateHash] = hash
+		return pod
+	}
+	orphans := []*corev1.Pod{of("a", "api", "abc"), of("b", "api", "abc"), of("c", "api", "old")}
+	target := func(kind, name string) func(*v1beta1.PodUnavailableBudget) {
+		return func(pub *v1beta1.PodUnavailableBudget) {
+			pub.Spec.Selector = nil
+			pub.Spec.TargetReference = &v1beta1.TargetReference{APIVersion: "apps/v1", Kind: kind, Name: name}
+		}
+	}
 	clone := ownedPod("web-a", "apps.kruise.io/v1alpha1", "CloneSet", "web")
 	old := ownedPod("web-0", "apps/v1", "StatefulSet", "web")
 	ended := ownedPod("done", "", "", "")
@@ -64,20 +79,25 @@ func TestTotal(t *testing.T) {
 	for name, row := range map[string]struct {
 		pods   []*corev1.Pod
 		change func(*v1beta1.PodUnavailableBudget)
-		want   int32
+		want   Total
 	}{
-		"workloads without pods":         {nil, nil, 5},
-		"a pod of one of them":           {[]*corev1.Pod{clone}, nil, 5},
-		"a pod of a former template":     {[]*corev1.Pod{clone, old}, nil, 12},
-		"pods without a workload":        {[]*corev1.Pod{ownedPod("one", "", "", ""), ended}, nil, 6},
-		"a pod of a workload that ended": {[]*corev1.Pod{ownedPod("x", "apps/v1", "StatefulSet", "gone")}, nil, 5},
-		"a target": {nil, func(pub *v1beta1.PodUnavailableBudget) {
-			pub.Spec.Selector = nil
-			pub.Spec.TargetReference = &v1beta1.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
-		}, 3},
-		"protectTotalReplicas": {nil, func(pub *v1beta1.PodUnavailableBudget) {
+		"workloads without pods":     {nil, nil, Total{Pods: 5}},
+		"a pod of one of them":       {[]*corev1.Pod{clone}, nil, Total{Pods: 5}},
+		"a pod of a Deployment":      {[]*corev1.Pod{of("x", "web", "abc")}, nil, Total{Pods: 5}},
+		"a pod of a former template": {[]*corev1.Pod{clone, old}, nil, Total{Pods: 12}},
+		"pods without a workload":    {[]*corev1.Pod{ownedPod("one", "", "", ""), ended}, nil, Total{Pods: 6}},
+		"a pod of a workload that ended": {[]*corev1.Pod{ownedPod("x", "apps/v1", "StatefulSet", "gone")}, nil,
+			Total{Pods: 5}},
+		"a pod of a Deployment that is gone with its ReplicaSet": {[]*corev1.Pod{of("x", "gone", "abc")}, nil,
+			Total{Pods: 5, Unwatched: true}},
+		"ReplicaSets that a Deployment left behind": {orphans, nil, Total{Pods: 10, Unwatched: true}},
+		"a target":                       {nil, target("Deployment", "web"), Total{Pods: 3}},
+		"a target that is gone":          {nil, target("StatefulSet", "gone"), Total{}},
+		"a target that left ReplicaSets": {orphans, target("Deployment", "api"), Total{Pods: 5, Unwatched: true}},
+		"a ReplicaSet as the target":     {orphans[:2], target("ReplicaSet", "api-abc"), Total{Pods: 4, Unwatched: true}},
+		"protectTotalReplicas": {orphans, func(pub *v1beta1.PodUnavailableBudget) {
 			pub.Spec.ProtectTotalReplicas = new(int32(4))
-		}, 4},
+		}, Total{Pods: 4}},
 	} {
 		pub := &v1beta1.PodUnavailableBudget{ObjectMeta: web(nil)}
 		pub.Spec.Selector = &metav1.LabelSelector{MatchLabels: selected}
@@ -85,7 +105,7 @@ func TestTotal(t *testing.T) {
 			row.change(pub)
 		}
 		if got, err := k.Total(t.Context(), pub, row.pods); got != row.want || err != nil {
-			t.Errorf("%s: %d, %v; want %d", name, got, err, row.want)
+			t.Errorf("%s: %+v, %v; want %+v", name, got, err, row.want)
 		}
 	}
 }
