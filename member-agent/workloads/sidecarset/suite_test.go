@@ -587,7 +587,7 @@ func recreates(w *world) {
 	w.ready(4)
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "all"}}
 	budget.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": w.name}}
-	budget.Spec.MinAvailable = new(intstr.FromString("100%"))
+	budget.Spec.MinAvailable = new(intstr.FromInt32(4)) // a percentage would be of the pods that have a workload
 	w.must(w.Create(w.Context(), budget))
 	w.change(func(s *v1beta1.SidecarSet) { s.Spec.Containers[0].Command = []string{"run"} })
 	w.condition("PodsNotUpgradable", w.name+"/bare")
