@@ -188,11 +188,14 @@ func candidates(set *Set, views []view) (eligible []view, done []*corev1.Pod, un
 		}
 	}
 	unavailable = len(set.InFlight)
+	replaces := maps.Clone(set.InFlight) // one pod of each of these workloads is counted already
 	for _, v := range views {
 		switch {
 		case v.updated:
 			done = append(done, v.pod)
-			if !v.ready && !set.InFlight[ownerOf(v.pod)] {
+			if owner := ownerOf(v.pod); !v.ready && replaces[owner] {
+				delete(replaces, owner)
+			} else if !v.ready {
 				unavailable++
 			}
 		case !v.consistent && podReady(v.pod):

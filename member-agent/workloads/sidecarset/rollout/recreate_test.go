@@ -44,6 +44,16 @@ func TestOwner(t *testing.T) {
 	}
 }
 
+// restart gives the pods the current revision, and they are not ready yet.
+func restart(w *world, set *rollout.Set, pods ...*corev1.Pod) {
+	for _, pod := range pods {
+		like := w.pod(set, pod.Name, pod.Labels)
+		pod.Annotations, pod.Spec = like.Annotations, like.Spec
+		w.pods = w.pods[:len(w.pods)-1]
+		w.ready(pod, corev1.ConditionFalse)
+	}
+}
+
 func TestRecreate(t *testing.T) {
 	const command = "containers: [{name: log, image: 'log:1', command: [a]}]"
 	for _, tt := range []struct {
@@ -70,6 +80,18 @@ func TestRecreate(t *testing.T) {
 			change: func(_ *world, set *rollout.Set) { set.InFlight = map[types.UID]bool{"a": true} }},
 		{name: "none may be unavailable any more", spec: "{" + command + "}", owners: []string{"a", "b"},
 			change: func(_ *world, set *rollout.Set) { set.InFlight = map[types.UID]bool{"z": true} }},
+		{name: "others of it restart beside the one that it replaces",
+			spec: "{" + command + ", updateStrategy: {maxUnavailable: 3}}", owners: []string{"a", "a", "a", "b", "c"},
+			change: func(w *world, set *rollout.Set) {
+				set.InFlight = map[types.UID]bool{"a": true}
+				restart(w, set, w.pods[:3]...)
+			}},
+		{name: "the new pod of it is not ready", spec: "{" + command + ", updateStrategy: {maxUnavailable: 3}}",
+			owners: []string{"a", "a", "a", "b", "c"}, want: "web-3",
+			change: func(w *world, set *rollout.Set) {
+				set.InFlight = map[types.UID]bool{"a": true}
+				restart(w, set, w.pods[:2]...)
+			}},
 		{name: "a held one", spec: "{" + command + "}", owners: []string{"a", "b"}, want: "web-1",
 			change: func(_ *world, set *rollout.Set) { set.Held = map[types.UID]bool{"web-0": true} }},
 		{name: "one that is not ready is free", spec: "{" + command + "}", owners: []string{"a", "b"}, want: "web-1 web-0",
