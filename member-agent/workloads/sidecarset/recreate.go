@@ -27,9 +27,10 @@ const mostWorkloads = 10
 
 // eviction is a pod that was evicted, and has not been replaced as far as is known.
 type eviction struct {
-	pod types.NamespacedName
-	uid types.UID
-	at  time.Time
+	pod   types.NamespacedName
+	uid   types.UID
+	at    time.Time
+	owner metav1.OwnerReference
 }
 
 const (
@@ -64,7 +65,7 @@ func (r *Reconciler) settle(ctx context.Context, s *scope) (map[types.UID]bool, 
 			continue
 		}
 		if gone {
-			ready, err := r.ownerReady(ctx, s, owner, evicted.pod.Namespace)
+			ready, err := r.ownerReady(ctx, evicted)
 			if err != nil {
 				return nil, err
 			}
@@ -80,21 +81,18 @@ func (r *Reconciler) settle(ctx context.Context, s *scope) (map[types.UID]bool, 
 	return inFlight, nil
 }
 
-// ownerReady reports whether all pods that an owner is to have are there and ready. So they are of one that is gone.
-func (r *Reconciler) ownerReady(ctx context.Context, s *scope, owner types.UID, namespace string) (bool, error) {
-	set, err := r.Pods.Observe(owner, nil)
+// ownerReady reports whether all pods that the owner of an evicted pod is to have are there and ready. So they are of
+// one that is gone. It is asked itself: without pods of it there may be no controller that creates any.
+func (r *Reconciler) ownerReady(ctx context.Context, evicted eviction) (bool, error) {
+	set, err := r.Pods.Observe(evicted.owner.UID, nil)
 	if err != nil {
 		return false, err
 	}
-	if len(set.Active) == 0 {
-		return len(set.Terminating) == 0, nil // the owner has been scaled to nothing, or another one has its pods
+	object, err := r.read(ctx, &evicted.owner, evicted.pod.Namespace)
+	if err != nil || object == nil {
+		return err == nil, err
 	}
-	ref := rollout.Owner(set.Active[0])
-	if ref == nil {
-		return true, nil
-	}
-	w, err := r.workload(ctx, s, ref, namespace)
-	return err == nil && (w == nil || w.Complete(set.Active)), err
+	return rollout.WorkloadOf(object).Complete(set.Active), nil
 }
 
 // workload reads the owner of a pod, or the Deployment of a ReplicaSet; nil if it is gone. Each is read once in a
@@ -248,7 +246,8 @@ func (r *Reconciler) evict(ctx context.Context, s *scope) {
 		if s.Memory.evicted == nil {
 			s.Memory.evicted = map[types.UID]eviction{}
 		}
-		s.Memory.evicted[rollout.Owner(pod).UID] = eviction{client.ObjectKeyFromObject(pod), pod.UID, r.Clock.Now()}
+		owner := rollout.Owner(pod)
+		s.Memory.evicted[owner.UID] = eviction{client.ObjectKeyFromObject(pod), pod.UID, r.Clock.Now(), *owner}
 	}
 }
 

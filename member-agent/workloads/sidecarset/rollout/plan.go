@@ -74,7 +74,7 @@ func PlanOf(set *Set, pods []*corev1.Pod, allowed inject.Allowed, now time.Time)
 	}
 	strategy := &set.Spec.UpdateStrategy
 	if strategy.Type != v1beta1.NotUpdateSidecarSetStrategyType && !strategy.Paused {
-		if err := plan.updates(set, views, allowed, now); err != nil {
+		if err := plan.updates(set, views, leaving(set, pods, now), allowed, now); err != nil {
 			return plan, err
 		}
 	}
@@ -82,8 +82,8 @@ func PlanOf(set *Set, pods []*corev1.Pod, allowed inject.Allowed, now time.Time)
 }
 
 // updates plans the pods that get the current revision.
-func (p *Plan) updates(set *Set, views []view, allowed inject.Allowed, now time.Time) error {
-	chosen, pending, err := choose(set, views)
+func (p *Plan) updates(set *Set, views []view, leaving int, allowed inject.Allowed, now time.Time) error {
+	chosen, pending, err := choose(set, views, leaving)
 	if err != nil {
 		return err
 	}
@@ -123,8 +123,9 @@ func (c *Counts) add(v view) {
 	c.UpdatedReady += one(v.updated && v.ready)
 }
 
-// choose returns the pods to update or to evict now, and how many a later pass brings up to date.
-func choose(set *Set, views []view) (chosen []view, pending int, err error) {
+// choose returns the pods to update or to evict now, and how many a later pass brings up to date. leaving is how many
+// others are not available.
+func choose(set *Set, views []view, leaving int) (chosen []view, pending int, err error) {
 	if set.Recreate {
 		for _, pod := range set.Missing {
 			views = append(views, view{pod: pod, consistent: true})
@@ -146,7 +147,7 @@ func choose(set *Set, views []view) (chosen []view, pending int, err error) {
 	sorted = sorted[:max(0, len(sorted)-int(kept))]
 	before := len(sorted)
 	sorted = slices.DeleteFunc(sorted, func(v view) bool { return set.Held[v.pod.UID] })
-	chosen, waiting := within(set, sorted, int(most)-unavailable)
+	chosen, waiting := within(set, sorted, int(most)-unavailable-leaving)
 	return chosen, before - len(sorted) + waiting, nil
 }
 

@@ -2,7 +2,9 @@ package rollout
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,7 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/marks"
 )
 
 // owners are the kinds that create a pod again which was evicted, by their groups. Jobs are not among them: they count
@@ -133,6 +137,32 @@ func (w Workload) Complete(pods []*corev1.Pod) bool {
 		}
 	}
 	return ready >= w.Desired && w.Ready >= w.Desired
+}
+
+// leavingFor is for how long after its grace period a pod that is being deleted counts as on its way out. One whose node
+// is away stays for ever.
+const leavingFor = 30 * time.Second
+
+// leaving returns how many pods with the sidecars are being deleted and are to be created again, other than one of each
+// workload in flight. They may have been evicted by an agent that has stopped since.
+func leaving(set *Set, pods []*corev1.Pod, now time.Time) (n int) {
+	if own := set.Spec.Flotilla; own == nil || own.Recreate != v1beta1.SidecarSetRecreateIfNeeded {
+		return 0
+	}
+	counted := maps.Clone(set.InFlight)
+	for _, pod := range pods {
+		owner := ownerOf(pod)
+		if pod.DeletionTimestamp == nil || podstate.Ended(pod) || owner == "" || !marks.Injected(pod, set.Name) ||
+			now.After(pod.DeletionTimestamp.Add(leavingFor)) {
+			continue
+		}
+		if counted[owner] {
+			delete(counted, owner)
+			continue
+		}
+		n++
+	}
+	return n
 }
 
 // ownerOf returns the uid of the controller that creates the pod again, "" if none does.

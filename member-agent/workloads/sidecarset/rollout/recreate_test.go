@@ -92,6 +92,20 @@ func TestRecreate(t *testing.T) {
 				set.InFlight = map[types.UID]bool{"a": true}
 				restart(w, set, w.pods[:2]...)
 			}},
+		{name: "one that an agent before evicted is on its way out",
+			spec: "{" + command + ", flotilla: {recreate: IfNeeded}}", owners: []string{"a", "b"},
+			change: func(w *world, _ *rollout.Set) { w.pods[0].DeletionTimestamp = new(metav1.NewTime(w.now)) }},
+		{name: "it is the one in flight", want: "web-1", owners: []string{"a", "b"},
+			spec: "{" + command + ", flotilla: {recreate: IfNeeded}, updateStrategy: {maxUnavailable: 2}}",
+			change: func(w *world, set *rollout.Set) {
+				w.pods[0].DeletionTimestamp = new(metav1.NewTime(w.now))
+				set.InFlight = map[types.UID]bool{"a": true}
+			}},
+		{name: "its node is away", spec: "{" + command + ", flotilla: {recreate: IfNeeded}}",
+			owners: []string{"a", "b"}, want: "web-1",
+			change: func(w *world, _ *rollout.Set) {
+				w.pods[0].DeletionTimestamp = new(metav1.NewTime(w.now.Add(-time.Hour)))
+			}},
 		{name: "a held one", spec: "{" + command + "}", owners: []string{"a", "b"}, want: "web-1",
 			change: func(_ *world, set *rollout.Set) { set.Held = map[types.UID]bool{"web-0": true} }},
 		{name: "one that is not ready is free", spec: "{" + command + "}", owners: []string{"a", "b"}, want: "web-1 web-0",
@@ -194,6 +208,29 @@ func TestWorkload(t *testing.T) {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestComplete: a workload whose pod is merely gone has not replaced it.
+func TestComplete(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		desired, said int64
+		pods          int
+		want          bool
+	}{
+		{name: "the only pod is gone", desired: 1, said: 1},
+		{name: "it is to have none", want: true},
+		{name: "the new pod is ready", desired: 1, said: 1, pods: 1, want: true},
+		{name: "its controller has not seen that", desired: 1, pods: 1},
+	} {
+		w := newWorld(t)
+		for i := range tt.pods {
+			w.pod(setOf(t, 1, "{"+one+"}"), fmt.Sprint("web-", i), nil)
+		}
+		if got := (rollout.Workload{Desired: tt.desired, Ready: tt.said}).Complete(w.pods); got != tt.want {
+			t.Errorf("%s: %t", tt.name, got)
+		}
 	}
 }
 
