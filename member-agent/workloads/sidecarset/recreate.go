@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +20,6 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/marks"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/rollout"
 )
 
@@ -31,6 +32,21 @@ type eviction struct {
 	uid   types.UID
 	at    time.Time
 	owner metav1.OwnerReference
+	// hash is that of the sidecars that the new pod is to have, known are the pods that its workload had.
+	hash    string
+	known   map[types.UID]bool
+	version version
+}
+
+// version changes whenever the SidecarSet or a workload is changed.
+type version struct{ set, workload int64 }
+
+// helped reports whether all pods that the workload has created since have the sidecars that they are to have. If these
+// have changed meanwhile, nothing can be said.
+func (e *eviction) helped(s *scope, active []*corev1.Pod) bool {
+	return e.hash != s.hashes.All || !slices.ContainsFunc(active, func(pod *corev1.Pod) bool {
+		return !e.known[pod.UID] && !rollout.Current(pod, s.set.Name, &s.set.Spec, s.hashes)
+	})
 }
 
 const (
@@ -53,6 +69,7 @@ func (s *scope) recreates() bool {
 // ready. It returns the uids of the owners that have not.
 func (r *Reconciler) settle(ctx context.Context, s *scope) (map[types.UID]bool, error) {
 	inFlight := map[types.UID]bool{}
+	maps.DeleteFunc(s.Memory.useless, func(_ types.UID, v version) bool { return v.set != s.set.Generation })
 	for owner, evicted := range s.Memory.evicted {
 		pod := &corev1.Pod{}
 		err := r.Client.Get(ctx, evicted.pod, pod, client.UnsafeDisableDeepCopy)
@@ -65,7 +82,7 @@ func (r *Reconciler) settle(ctx context.Context, s *scope) (map[types.UID]bool, 
 			continue
 		}
 		if gone {
-			ready, err := r.ownerReady(ctx, evicted)
+			ready, err := r.ownerReady(ctx, s, &evicted)
 			if err != nil {
 				return nil, err
 			}
@@ -82,8 +99,9 @@ func (r *Reconciler) settle(ctx context.Context, s *scope) (map[types.UID]bool, 
 }
 
 // ownerReady reports whether all pods that the owner of an evicted pod is to have are there and ready. So they are of
-// one that is gone. It is asked itself: without pods of it there may be no controller that creates any.
-func (r *Reconciler) ownerReady(ctx context.Context, evicted eviction) (bool, error) {
+// one that is gone. It is asked itself: without pods of it there may be no controller that creates any. If the new pod
+// lacks what the old one lacked, that is remembered.
+func (r *Reconciler) ownerReady(ctx context.Context, s *scope, evicted *eviction) (bool, error) {
 	set, err := r.Pods.Observe(evicted.owner.UID, nil)
 	if err != nil {
 		return false, err
@@ -92,7 +110,16 @@ func (r *Reconciler) ownerReady(ctx context.Context, evicted eviction) (bool, er
 	if err != nil || object == nil {
 		return err == nil, err
 	}
-	return rollout.WorkloadOf(object).Complete(set.Active), nil
+	if !rollout.WorkloadOf(object).Complete(set.Active) {
+		return false, nil
+	}
+	if !evicted.helped(s, set.Active) {
+		if s.Memory.useless == nil {
+			s.Memory.useless = map[types.UID]version{}
+		}
+		s.Memory.useless[evicted.owner.UID] = evicted.version
+	}
+	return true, nil
 }
 
 // workload reads the owner of a pod, or the Deployment of a ReplicaSet; nil if it is gone. Each is read once in a
@@ -170,25 +197,32 @@ func (r *Reconciler) refuses(ctx context.Context, s *scope, pod *corev1.Pod) (st
 	if why := w.Refuses(pod, set.Active); why != "" {
 		return why, nil
 	}
-	return r.probe(ctx, s, pod)
+	if last, is := s.Memory.useless[ref.UID]; is && last == (version{s.set.Generation, w.Generation}) {
+		return w.Name + ": the pod that replaced the last one lacks the sidecars too: none is evicted until the workload or " +
+			"the SidecarSet is changed", nil
+	}
+	return r.probe(ctx, s, pod, w)
 }
 
 // probe asks the API server, by a dry run, whether a new pod like this one gets the current sidecars. It returns why
 // not, "" if it does. An eviction while the webhook is away would only make another pod without.
-func (r *Reconciler) probe(ctx context.Context, s *scope, pod *corev1.Pod) (string, error) {
+func (r *Reconciler) probe(
+	ctx context.Context, s *scope, pod *corev1.Pod, w *rollout.Workload,
+) (string, error) {
 	whole := &corev1.Pod{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(pod), whole); apierrors.IsNotFound(err) {
 		return "it is gone", nil
 	} else if err != nil {
 		return "", fmt.Errorf("read pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	like := rollout.Like(whole)
+	like := rollout.Like(whole, w)
 	err := r.Client.Create(ctx, like, client.DryRunAll)
 	if err != nil {
 		return "a new pod in its place would be refused: " + err.Error(), nil
 	}
-	if has, _ := marks.Of(like, s.set.Name); !marks.Injected(like, s.set.Name) || has.All != s.hashes.All {
-		return "a new pod in its place would not get the current sidecars, as while the webhook of the agent is away", nil
+	if !rollout.Current(like, s.set.Name, &s.set.Spec, s.hashes) {
+		return "a new pod in its place would not get the current sidecars, as while the webhook of the agent is away or if " +
+			"the template of its workload is not selected", nil
 	}
 	return "", nil
 }
@@ -246,9 +280,25 @@ func (r *Reconciler) evict(ctx context.Context, s *scope) {
 		if s.Memory.evicted == nil {
 			s.Memory.evicted = map[types.UID]eviction{}
 		}
-		owner := rollout.Owner(pod)
-		s.Memory.evicted[owner.UID] = eviction{client.ObjectKeyFromObject(pod), pod.UID, r.Clock.Now(), *owner}
+		s.Memory.evicted[rollout.Owner(pod).UID] = r.evicted(s, pod)
 	}
+}
+
+// evicted returns what is remembered of an eviction.
+func (r *Reconciler) evicted(s *scope, pod *corev1.Pod) eviction {
+	e := eviction{pod: client.ObjectKeyFromObject(pod), uid: pod.UID, at: r.Clock.Now(), owner: *rollout.Owner(pod),
+		hash: s.hashes.All, known: map[types.UID]bool{}}
+	if w := s.workloads[e.owner.UID]; w != nil {
+		e.version = version{s.set.Generation, w.Generation}
+	}
+	set, err := r.Pods.Observe(e.owner.UID, nil)
+	if err != nil {
+		e.hash = "" // nothing is said about whether it has helped
+	}
+	for _, pod := range set.Active {
+		e.known[pod.UID] = true
+	}
+	return e
 }
 
 func (r *Reconciler) evictOne(ctx context.Context, pod *corev1.Pod) error {

@@ -23,6 +23,8 @@ type memory struct {
 	scanned time.Time
 	// evicted are the pods that were evicted, by the uids of their owners, until they are replaced.
 	evicted map[types.UID]eviction
+	// useless are the workloads whose last eviction has not helped, and what they and the SidecarSet were at that time.
+	useless map[types.UID]version
 	// recreated is when pods were to be evicted last, stays why some were not.
 	recreated time.Time
 	stays     []string

@@ -45,6 +45,9 @@ type Workload struct {
 	Desired, Ready int64
 	// Waits says why no pod may go now; "" if nothing speaks against it.
 	Waits string
+	// Labels and Annotations are those of its template. Generation counts its changes.
+	Labels, Annotations map[string]string
+	Generation          int64
 }
 
 // WorkloadOf returns what an object of one of the kinds, or a Deployment, says of its pods.
@@ -55,7 +58,10 @@ func WorkloadOf(object *unstructured.Unstructured) Workload {
 		}
 		return absent
 	}
-	w := Workload{Name: object.GetKind() + " " + object.GetName()}
+	w := Workload{Name: object.GetKind() + " " + object.GetName(), Generation: object.GetGeneration()}
+	// What is not a map of strings is none: such an object cannot be stored.
+	w.Labels, _, _ = unstructured.NestedStringMap(object.Object, "spec", "template", "metadata", "labels")
+	w.Annotations, _, _ = unstructured.NestedStringMap(object.Object, "spec", "template", "metadata", "annotations")
 	total := number(0, "status", "replicas")
 	if object.GetKind() == "DaemonSet" {
 		total = number(0, "status", "currentNumberScheduled")

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
-	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/inject"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/marks"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/rollout"
@@ -234,25 +233,59 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestLike: a new pod like one that runs has nothing of a SidecarSet, of the scheduler, or of what the API server
-// sets.
+// TestLike: a new pod like one that runs has the labels of the template, and nothing of a SidecarSet, of the scheduler,
+// or of what the API server sets.
 func TestLike(t *testing.T) {
 	w := newWorld(t)
-	pod := w.pod(setOf(t, 1, "{"+one+", initContainers: [{name: net, image: i, restartPolicy: Always}]}"), "web", nil)
+	set := setOf(t, 1, "{"+one+", initContainers: [{name: net, image: i, restartPolicy: Always}]}")
+	pod := w.pod(set, "web", map[string]string{"app": "web", "role": "master", "pod-template-hash": "5"})
 	pod.Annotations["mine"] = "kept"
 	pod.Spec.Priority = new(int32(5))
 	pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{}}
-	like := rollout.Like(pod)
+	object := &unstructured.Unstructured{}
+	err := yaml.Unmarshal([]byte(`{kind: Deployment, spec: {template: {metadata: {labels: {app: web},
+		annotations: {of: template}}}}}`), &object.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	workload := rollout.WorkloadOf(object)
+	like := rollout.Like(pod, &workload)
 	if len(like.Spec.Containers) != 1 || like.Spec.Containers[0].Name != "app" || len(like.Spec.InitContainers) != 0 ||
 		like.Spec.NodeName != "" || like.Spec.Priority != nil || like.Spec.EphemeralContainers != nil ||
-		like.Name != "" || like.UID != "" || like.GenerateName != "web-" || like.Annotations["mine"] != "kept" ||
-		marks.Injected(like, "logs") || like.Annotations[v1beta1.AnnotationSidecarSetHash] != "" {
+		like.Name != "" || like.UID != "" || like.GenerateName != "web-" || marks.Injected(like, "logs") ||
+		fmt.Sprint(like.Annotations) != "map[of:template]" ||
+		fmt.Sprint(like.Labels) != "map[app:web pod-template-hash:5]" {
 		t.Errorf("%+v", like)
 	}
 	if len(pod.Spec.Containers) != 2 || !marks.Injected(pod, "logs") {
 		t.Error("the pod itself has changed")
 	}
+	if len(workload.Labels) != 1 || len(workload.Annotations) != 1 {
+		t.Error("the template has changed")
+	}
 	if err := inject.Pod(like, nil, inject.Allowed{}, w.now); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestCurrent: a pod is current with all sidecars of the revision, whatever it says.
+func TestCurrent(t *testing.T) {
+	w, set := newWorld(t), setOf(t, 1, "{"+one+", initContainers: [{name: net, image: i, restartPolicy: Always}]}")
+	for name, tt := range map[string]struct {
+		edit func(*corev1.Pod)
+		want bool
+	}{
+		"all of it":        {func(*corev1.Pod) {}, true},
+		"a container less": {func(p *corev1.Pod) { p.Spec.InitContainers = nil }, false},
+		"without marks":    {func(p *corev1.Pod) { p.Annotations = nil }, false},
+	} {
+		pod := w.pod(set, "web", nil)
+		tt.edit(pod)
+		if got := rollout.Current(pod, set.Name, set.Spec, set.Hashes); got != tt.want {
+			t.Errorf("%s: %t", name, got)
+		}
+		if rollout.Current(pod, set.Name, set.Spec, setOf(t, 2, "{"+two+"}").Hashes) {
+			t.Errorf("%s: it has another revision", name)
+		}
 	}
 }

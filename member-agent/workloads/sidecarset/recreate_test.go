@@ -1,0 +1,48 @@
+package sidecarset
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/inject"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/revision"
+)
+
+// TestHelped: an eviction has not helped if the new pod lacks the sidecars, unless these have changed since.
+func TestHelped(t *testing.T) {
+	set := &v1beta1.SidecarSet{ObjectMeta: metav1.ObjectMeta{Name: "logs"}}
+	set.Spec.Containers = []v1beta1.SidecarContainer{{Container: corev1.Container{Name: "log", Image: "log:1"}}}
+	hashes, err := revision.HashesOf(&set.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := func(uid string, sets ...inject.Set) *corev1.Pod {
+		out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: uid, UID: types.UID(uid)}}
+		out.Spec.Containers = []corev1.Container{{Name: "app"}}
+		if err := inject.Pod(out, sets, inject.Allowed{}, metav1.Now().Time); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	injected := inject.Set{Name: set.Name, Spec: &set.Spec, Hashes: hashes, Revision: "logs-1"}
+	for _, tt := range []struct {
+		name   string
+		hash   string
+		active []*corev1.Pod
+		want   bool
+	}{
+		{"the new pod has them", hashes.All, []*corev1.Pod{pod("old"), pod("new", injected)}, true},
+		{"the new pod lacks them", hashes.All, []*corev1.Pod{pod("old"), pod("new")}, false},
+		{"there is no new pod", hashes.All, []*corev1.Pod{pod("old")}, true},
+		{"the SidecarSet has changed", "other", []*corev1.Pod{pod("old"), pod("new")}, true},
+	} {
+		e := eviction{hash: tt.hash, known: map[types.UID]bool{"old": true}}
+		if got := e.helped(&scope{set: set, hashes: hashes}, tt.active); got != tt.want {
+			t.Errorf("%s: %t", tt.name, got)
+		}
+	}
+}
