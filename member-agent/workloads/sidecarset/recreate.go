@@ -235,17 +235,11 @@ func (r *Reconciler) admit(ctx context.Context, s *scope, granted map[types.UID]
 			continue
 		}
 		why, err := r.refuses(ctx, s, pod)
+		if err == nil && why == "" {
+			why, err = r.disrupts(ctx, pod)
+		}
 		if err != nil {
 			return false, err
-		}
-		if why == "" && r.Disruptions != nil {
-			refusals, err := r.Disruptions.Ask(ctx, pod.Namespace, policy.PubEvictOperation, []*corev1.Pod{pod}, false)
-			if err != nil {
-				return false, fmt.Errorf("ask the budgets of namespace %s: %w", pod.Namespace, err)
-			}
-			if refusal := refusals[pod.Name]; refusal != nil {
-				why = refusal.Error()
-			}
 		}
 		if why != "" {
 			s.stay(pod, why)
@@ -257,19 +251,69 @@ func (r *Reconciler) admit(ctx context.Context, s *scope, granted map[types.UID]
 	return held, nil
 }
 
+// disrupts asks the budgets of a pod, and returns why one refuses, "" if none does. A PodUnavailableBudget records what
+// it allows, so it decides after the API server would evict the pod: else a pod that a PodDisruptionBudget refuses would
+// keep an allowance.
+func (r *Reconciler) disrupts(ctx context.Context, pod *corev1.Pod) (string, error) {
+	return askBoth(
+		func(dryRun bool) (string, error) {
+			if r.Disruptions == nil {
+				return "", nil
+			}
+			refusals, err := r.Disruptions.Ask(ctx, pod.Namespace, policy.PubEvictOperation, []*corev1.Pod{pod}, dryRun)
+			if err != nil {
+				return "", fmt.Errorf("ask the budgets of namespace %s: %w", pod.Namespace, err)
+			}
+			if refusal := refusals[pod.Name]; refusal != nil {
+				return refusal.Error(), nil
+			}
+			return "", nil
+		},
+		func() string { return unwanted(r.evictOne(ctx, pod, client.DryRunAll)) },
+	)
+}
+
+// askBoth asks the PodUnavailableBudgets and, by a dry run, the API server. A refusal of the former is asked for once
+// more: then they record that the pod waits.
+func askBoth(budgets func(dryRun bool) (string, error), server func() string) (string, error) {
+	why, err := budgets(true)
+	if err != nil {
+		return "", err
+	}
+	if why != "" {
+		_, err = budgets(false)
+		return why, err
+	}
+	if why = server(); why != "" {
+		return why, nil
+	}
+	return budgets(false)
+}
+
+// unwanted returns why the API server does not evict a pod, "" for no error.
+func unwanted(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, context.DeadlineExceeded):
+		return "the API server has not decided about its eviction, as while its disruption budget is being processed"
+	}
+	return strings.TrimSuffix(err.Error(), ".") // names the budget
+}
+
 // evict evicts the pods of the plan. One that a PodDisruptionBudget refuses waits.
 func (r *Reconciler) evict(ctx context.Context, s *scope) {
 	for _, pod := range s.plan.Recreate {
 		err := r.evictOne(ctx, pod)
 		switch {
 		case apierrors.IsTooManyRequests(err):
-			s.stay(pod, strings.TrimSuffix(err.Error(), ".")) // names the budget
+			s.stay(pod, unwanted(err))
 			continue
 		case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
 			s.Sooner(podDelay)
 			continue
 		case errors.Is(err, context.DeadlineExceeded):
-			s.stay(pod, "the API server has not decided about its eviction, as while its disruption budget is being processed")
+			s.stay(pod, unwanted(err))
 		case err != nil:
 			s.Fail(failureUpdate, fmt.Errorf("evict pod %s/%s: %w", pod.Namespace, pod.Name, err))
 			continue
@@ -301,12 +345,14 @@ func (r *Reconciler) evicted(s *scope, pod *corev1.Pod) eviction {
 	return e
 }
 
-func (r *Reconciler) evictOne(ctx context.Context, pod *corev1.Pod) error {
+func (r *Reconciler) evictOne(
+	ctx context.Context, pod *corev1.Pod, options ...client.SubResourceCreateOption,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, evictionTimeout)
 	defer cancel()
 	return r.Client.SubResource("eviction").Create(ctx, pod.DeepCopy(), &policyv1.Eviction{
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
-	})
+	}, options...)
 }
 
 // stay keeps a pod from being evicted in this pass, and says why.

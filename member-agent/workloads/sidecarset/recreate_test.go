@@ -1,6 +1,7 @@
 package sidecarset
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,6 +44,27 @@ func TestHelped(t *testing.T) {
 		e := eviction{hash: tt.hash, known: map[types.UID]bool{"old": true}}
 		if got := e.helped(&scope{set: set, hashes: hashes}, tt.active); got != tt.want {
 			t.Errorf("%s: %t", tt.name, got)
+		}
+	}
+}
+
+// TestAskBoth: a PodUnavailableBudget records nothing for a pod that the API server does not evict.
+func TestAskBoth(t *testing.T) {
+	for _, tt := range []struct{ name, budgets, server, asked, want string }{
+		{"all agree", "", "", "dry server real", ""},
+		{"the API server refuses", "", "a PodDisruptionBudget", "dry server", "a PodDisruptionBudget"},
+		{"a budget refuses, and records that the pod waits", "no", "", "dry real", "no"},
+	} {
+		var asked []string
+		why, err := askBoth(func(dryRun bool) (string, error) {
+			asked = append(asked, map[bool]string{true: "dry", false: "real"}[dryRun])
+			return tt.budgets, nil
+		}, func() string {
+			asked = append(asked, "server")
+			return tt.server
+		})
+		if err != nil || why != tt.want || strings.Join(asked, " ") != tt.asked {
+			t.Errorf("%s: asked %v, %q, %v", tt.name, asked, why, err)
 		}
 	}
 }
