@@ -23,8 +23,12 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/rollout"
 )
 
-// mostWorkloads is how many workloads a pass reads from the API server.
-const mostWorkloads = 10
+const (
+	// mostWorkloads is how many workloads a pass reads from the API server.
+	mostWorkloads = 10
+	// othersFirst is why a pod waits whose workload was not read.
+	othersFirst = "other workloads come first"
+)
 
 // eviction is a pod that was evicted, and has not been replaced as far as is known.
 type eviction struct {
@@ -185,7 +189,7 @@ func (r *Reconciler) refuses(ctx context.Context, s *scope, pod *corev1.Pod) (st
 		return "", err
 	}
 	if _, known := s.workloads[ref.UID]; !known && len(s.workloads) >= mostWorkloads {
-		return "other workloads come first", nil
+		return othersFirst, nil
 	}
 	w, err := r.workload(ctx, s, ref, pod.Namespace)
 	if err != nil {
@@ -241,12 +245,17 @@ func (r *Reconciler) admit(ctx context.Context, s *scope, granted map[types.UID]
 		if err != nil {
 			return false, err
 		}
-		if why != "" {
-			s.stay(pod, why)
+		switch {
+		case why == othersFirst: // it was not asked about: it comes before those that were
+			s.held[pod.UID], held = true, true
+			s.Sooner(recreateInterval)
+		case why != "":
+			s.stay(pod, why, r.Clock.Now())
 			held = true
-			continue
+		default:
+			granted[pod.UID] = true
+			delete(s.Memory.refused, pod.UID)
 		}
-		granted[pod.UID] = true
 	}
 	return held, nil
 }
@@ -307,14 +316,15 @@ func (r *Reconciler) evict(ctx context.Context, s *scope) {
 		err := r.evictOne(ctx, pod)
 		switch {
 		case apierrors.IsTooManyRequests(err):
-			s.stay(pod, unwanted(err))
+			s.stay(pod, unwanted(err), r.Clock.Now())
 			continue
 		case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
 			s.Sooner(podDelay)
 			continue
 		case errors.Is(err, context.DeadlineExceeded):
-			s.stay(pod, unwanted(err))
+			s.stay(pod, unwanted(err), r.Clock.Now())
 		case err != nil:
+			s.stay(pod, unwanted(err), r.Clock.Now())
 			s.Fail(failureUpdate, fmt.Errorf("evict pod %s/%s: %w", pod.Namespace, pod.Name, err))
 			continue
 		default:
@@ -353,13 +363,6 @@ func (r *Reconciler) evictOne(
 	return r.Client.SubResource("eviction").Create(ctx, pod.DeepCopy(), &policyv1.Eviction{
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
 	}, options...)
-}
-
-// stay keeps a pod from being evicted in this pass, and says why.
-func (s *scope) stay(pod *corev1.Pod, why string) {
-	s.held[pod.UID] = true
-	s.stays = append(s.stays, fmt.Sprintf("%s/%s: %s", pod.Namespace, pod.Name, why))
-	s.Sooner(recreateInterval)
 }
 
 // recreateInterval is how often workloads are asked whether one of their pods may go. Each time costs requests.

@@ -25,6 +25,8 @@ type memory struct {
 	evicted map[types.UID]eviction
 	// useless are the workloads whose last eviction has not helped, and what they and the SidecarSet were at that time.
 	useless map[types.UID]version
+	// refused are the pods that could not be disrupted, by their uids.
+	refused map[types.UID]refusal
 	// recreated is when pods were to be evicted last, stays why some were not.
 	recreated time.Time
 	stays     []string

@@ -30,6 +30,8 @@ type Plan struct {
 	Recreate []*corev1.Pod
 	// Pending is how many pods a later pass updates.
 	Pending int
+	// Due are the pods that this pass or a later one updates or evicts.
+	Due map[types.UID]bool
 }
 
 // Counts are the numbers of the status.
@@ -83,11 +85,11 @@ func PlanOf(set *Set, pods []*corev1.Pod, allowed inject.Allowed, now time.Time)
 
 // updates plans the pods that get the current revision.
 func (p *Plan) updates(set *Set, views []view, leaving int, allowed inject.Allowed, now time.Time) error {
-	chosen, pending, err := choose(set, views, leaving)
+	chosen, pending, due, err := choose(set, views, leaving)
 	if err != nil {
 		return err
 	}
-	p.Pending = pending
+	p.Pending, p.Due = pending, due
 	for _, v := range chosen {
 		if p.writes(v.pod) {
 			continue
@@ -123,9 +125,11 @@ func (c *Counts) add(v view) {
 	c.UpdatedReady += one(v.updated && v.ready)
 }
 
-// choose returns the pods to update or to evict now, and how many a later pass brings up to date. leaving is how many
-// others are not available.
-func choose(set *Set, views []view, leaving int) (chosen []view, pending int, err error) {
+// choose returns the pods to update or to evict now, how many a later pass brings up to date, and all of these. leaving
+// is how many others are not available.
+func choose(
+	set *Set, views []view, leaving int,
+) (chosen []view, pending int, due map[types.UID]bool, err error) {
 	if set.Recreate {
 		for _, pod := range set.Missing {
 			views = append(views, view{pod: pod, consistent: true})
@@ -134,21 +138,34 @@ func choose(set *Set, views []view, leaving int) (chosen []view, pending int, er
 	strategy, matched := &set.Spec.UpdateStrategy, int32(len(views))
 	eligible, done, unavailable, err := candidates(set, views)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	}
 	kept, most, err := set.limits(matched, int32(len(eligible)), int32(len(done)))
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	}
 	sorted, err := sort(strategy, eligible, done)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	}
 	sorted = sorted[:max(0, len(sorted)-int(kept))]
-	before := len(sorted)
+	slices.SortStableFunc(sorted, func(a, b view) int { return set.refused(a).Compare(set.refused(b)) })
+	due = map[types.UID]bool{}
+	for _, v := range sorted {
+		due[v.pod.UID] = true
+	}
 	sorted = slices.DeleteFunc(sorted, func(v view) bool { return set.Held[v.pod.UID] })
 	chosen, waiting := within(set, sorted, int(most)-unavailable-leaving)
-	return chosen, before - len(sorted) + waiting, nil
+	return chosen, len(due) - len(sorted) + waiting, due, nil
+}
+
+// refused returns when a pod was refused last, the zero time if it never was.
+func (s *Set) refused(v view) time.Time {
+	at := s.Refused[v.pod.UID]
+	if owner := s.Refused[ownerOf(v.pod)]; !v.upgradable && owner.After(at) {
+		return owner
+	}
+	return at
 }
 
 // within returns the first of the sorted pods that may become unavailable, if room of them may, and how many wait.

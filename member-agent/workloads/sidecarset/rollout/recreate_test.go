@@ -107,6 +107,16 @@ func TestRecreate(t *testing.T) {
 			}},
 		{name: "a held one", spec: "{" + command + "}", owners: []string{"a", "b"}, want: "web-1",
 			change: func(_ *world, set *rollout.Set) { set.Held = map[types.UID]bool{"web-0": true} }},
+		{name: "one that was refused comes last", spec: "{" + command + "}", owners: []string{"a", "b"}, want: "web-1",
+			change: func(w *world, set *rollout.Set) { set.Refused = map[types.UID]time.Time{"web-0": w.now} }},
+		{name: "all pods of a workload that was refused do", spec: "{" + command + "}", owners: []string{"a", "a", "b"},
+			want: "web-2", change: func(w *world, set *rollout.Set) { set.Refused = map[types.UID]time.Time{"a": w.now} }},
+		{name: "the one that was refused first goes first", spec: "{" + command + "}", owners: []string{"a", "b"},
+			want: "web-1", change: func(w *world, set *rollout.Set) {
+				set.Refused = map[types.UID]time.Time{"web-0": w.now, "web-1": w.now.Add(-time.Second)}
+			}},
+		{name: "one that was refused goes alone", spec: "{" + command + "}", owners: []string{"a"}, want: "web-0",
+			change: func(w *world, set *rollout.Set) { set.Refused = map[types.UID]time.Time{"web-0": w.now} }},
 		{name: "one that is not ready is free", spec: "{" + command + "}", owners: []string{"a", "b"}, want: "web-1 web-0",
 			change: func(w *world, _ *rollout.Set) { w.ready(w.pods[1], corev1.ConditionFalse) }},
 		{name: "images go in place", spec: "{" + two + "}", owners: []string{"a", "b"}},

@@ -15,6 +15,7 @@ package rollout
 import (
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,6 +37,8 @@ type Set struct {
 	Revision, Version string
 	// Held are pods that must not be disrupted now, because a budget refused it. Others go first.
 	Held map[types.UID]bool
+	// Refused says when pods, or of evictions all pods of workloads, were refused last. Those come behind others.
+	Refused map[types.UID]time.Time
 	// Recreate: pods that no patch can bring up to date are evicted, if a workload creates them again.
 	Recreate bool
 	// Missing are selected pods that were created without the sidecars.
