@@ -69,55 +69,63 @@ func (s *scope) recreates() bool {
 		s.set.Spec.InjectionStrategy.Revision == nil
 }
 
+// absent reports whether neither the pod is there nor one in its place.
+func (e *eviction) absent(active []*corev1.Pod) bool {
+	return !slices.ContainsFunc(active, func(pod *corev1.Pod) bool { return pod.UID == e.uid || !e.known[pod.UID] })
+}
+
 // settle forgets evictions whose workload has replaced the pod: the pod is gone, and all pods of the workload are
-// ready. It returns the uids of the owners that have not.
-func (r *Reconciler) settle(ctx context.Context, s *scope) (map[types.UID]bool, error) {
-	inFlight := map[types.UID]bool{}
+// ready. It returns the uids of the owners that have not, and how many of them have no pod in its place yet.
+func (r *Reconciler) settle(ctx context.Context, s *scope) (inFlight map[types.UID]bool, absent int, err error) {
+	inFlight = map[types.UID]bool{}
 	maps.DeleteFunc(s.Memory.useless, func(_ types.UID, v version) bool { return v.set != s.set.Generation })
 	for owner, evicted := range s.Memory.evicted {
 		pod := &corev1.Pod{}
 		err := r.Client.Get(ctx, evicted.pod, pod, client.UnsafeDisableDeepCopy)
 		if client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("read pod %s: %w", evicted.pod, err)
+			return nil, 0, fmt.Errorf("read pod %s: %w", evicted.pod, err)
 		}
 		gone := err != nil || pod.UID != evicted.uid
 		if !gone && pod.DeletionTimestamp == nil && r.Clock.Since(evicted.at) > evictionSeen {
 			delete(s.Memory.evicted, owner) // nobody knew whether it was carried out: it was not
 			continue
 		}
+		set, err := r.Pods.Observe(owner, nil)
+		if err != nil {
+			return nil, 0, err
+		}
 		if gone {
-			ready, err := r.ownerReady(ctx, s, &evicted)
-			if err != nil {
-				return nil, err
+			if gone, err = r.ownerReady(ctx, s, &evicted, set.Active); err != nil {
+				return nil, 0, err
 			}
-			gone = ready
 		}
 		if gone {
 			delete(s.Memory.evicted, owner)
 			continue
 		}
 		inFlight[owner] = true
+		if evicted.absent(set.Active) {
+			absent++
+		}
 		s.Sooner(askAgain)
 	}
-	return inFlight, nil
+	return inFlight, absent, nil
 }
 
 // ownerReady reports whether all pods that the owner of an evicted pod is to have are there and ready. So they are of
 // one that is gone. It is asked itself: without pods of it there may be no controller that creates any. If the new pod
 // lacks what the old one lacked, that is remembered.
-func (r *Reconciler) ownerReady(ctx context.Context, s *scope, evicted *eviction) (bool, error) {
-	set, err := r.Pods.Observe(evicted.owner.UID, nil)
-	if err != nil {
-		return false, err
-	}
+func (r *Reconciler) ownerReady(
+	ctx context.Context, s *scope, evicted *eviction, active []*corev1.Pod,
+) (bool, error) {
 	object, err := r.read(ctx, &evicted.owner, evicted.pod.Namespace)
 	if err != nil || object == nil {
 		return err == nil, err
 	}
-	if !rollout.WorkloadOf(object).Complete(set.Active) {
+	if !rollout.WorkloadOf(object).Complete(active) {
 		return false, nil
 	}
-	if !evicted.helped(s, set.Active) {
+	if !evicted.helped(s, active) {
 		if s.Memory.useless == nil {
 			s.Memory.useless = map[types.UID]version{}
 		}

@@ -48,6 +48,23 @@ func TestHelped(t *testing.T) {
 	}
 }
 
+// TestAbsent: an evicted pod is absent until its workload has created another one.
+func TestAbsent(t *testing.T) {
+	e := eviction{uid: "old", known: map[types.UID]bool{"old": true, "other": true}}
+	for _, tt := range []struct {
+		active string
+		want   bool
+	}{{"old other", false}, {"other", true}, {"", true}, {"other new", false}} {
+		var active []*corev1.Pod
+		for _, uid := range strings.Fields(tt.active) {
+			active = append(active, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)}})
+		}
+		if got := e.absent(active); got != tt.want {
+			t.Errorf("with %q: %t", tt.active, got)
+		}
+	}
+}
+
 // TestAskBoth: a PodUnavailableBudget records nothing for a pod that the API server does not evict.
 func TestAskBoth(t *testing.T) {
 	for _, tt := range []struct{ name, budgets, server, asked, want string }{

@@ -52,10 +52,11 @@ type scope struct {
 	missing    []*corev1.Pod
 	progressed *v1beta1.SidecarSetProgress
 	// recreate: pods are evicted in this pass. stays says why pods were not, evicted names those that were. inFlight are
-	// workloads that have not replaced one, workloads those that were read.
+	// workloads that have not replaced one, absent counts those that have no pod in its place, workloads are those read.
 	recreate       bool
 	stays, evicted []string
 	inFlight       map[types.UID]bool
+	absent         int
 	workloads      map[types.UID]*rollout.Workload
 	worked         bool
 	updated        int

@@ -130,25 +130,32 @@ func (c *Counts) add(v view) {
 func choose(
 	set *Set, views []view, leaving int,
 ) (chosen []view, pending int, due map[types.UID]bool, err error) {
+	c := counted{matched: len(views), absent: set.Absent, leaving: leaving}
 	if set.Recreate {
 		for _, pod := range set.Missing {
-			views = append(views, view{pod: pod, consistent: true})
+			views = append(views, view{pod: pod, consistent: true, missing: true})
+			c.missing++
 		}
 	}
-	strategy, matched := &set.Spec.UpdateStrategy, int32(len(views))
 	eligible, done, unavailable, err := candidates(set, views)
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	kept, most, err := set.limits(matched, int32(len(eligible)), int32(len(done)))
+	c.done = len(done)
+	for _, v := range eligible {
+		if !v.missing {
+			c.eligible++
+		}
+	}
+	kept, most, err := set.limits(c)
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	sorted, err := sort(strategy, eligible, done)
+	sorted, err := sort(&set.Spec.UpdateStrategy, eligible, done)
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	sorted = sorted[:max(0, len(sorted)-int(kept))]
+	sorted = withoutLast(sorted, int(kept))
 	slices.SortStableFunc(sorted, func(a, b view) int { return set.refused(a).Compare(set.refused(b)) })
 	due = map[types.UID]bool{}
 	for _, v := range sorted {
@@ -157,6 +164,20 @@ func choose(
 	sorted = slices.DeleteFunc(sorted, func(v view) bool { return set.Held[v.pod.UID] })
 	chosen, waiting := within(set, sorted, int(most)-unavailable-leaving)
 	return chosen, len(due) - len(sorted) + waiting, due, nil
+}
+
+// withoutLast returns the pods without the last n that have sidecars. Pods that lack them are in no partition.
+func withoutLast(sorted []view, n int) []view {
+	var out []view
+	for _, v := range slices.Backward(sorted) {
+		if n > 0 && !v.missing {
+			n--
+			continue
+		}
+		out = append(out, v)
+	}
+	slices.Reverse(out)
+	return out
 }
 
 // refused returns when a pod was refused last, the zero time if it never was.

@@ -125,6 +125,34 @@ func TestRecreate(t *testing.T) {
 				w.pods[1].Annotations = nil
 				set.Missing = w.pods[1:]
 			}},
+		{name: "it is in no partition", owners: []string{"a", "b", "c"}, want: "web-2",
+			spec: "{" + command + ", updateStrategy: {partition: 2, maxUnavailable: 9}}",
+			change: func(w *world, set *rollout.Set) {
+				w.pods[2].Annotations = nil
+				set.Missing = w.pods[2:]
+			}},
+		{name: "it goes where all are kept, within room", owners: []string{"a", "b", "c"}, want: "web-1",
+			spec: "{" + command + ", updateStrategy: {partition: 100%}}",
+			change: func(w *world, set *rollout.Set) {
+				w.pods[1].Annotations, w.pods[2].Annotations = nil, nil
+				set.Missing = w.pods[1:]
+			}},
+		{name: "a share of pods of which none has the sidecars", owners: []string{"a", "b"}, want: "web-0",
+			spec: "{" + command + ", updateStrategy: {maxUnavailable: 10%}}",
+			change: func(w *world, set *rollout.Set) {
+				w.pods[0].Annotations, w.pods[1].Annotations = nil, nil
+				set.Missing = w.pods
+			}},
+		{name: "a share is of the pods with those that are away", owners: []string{"a", "b", "c"}, want: "web-0",
+			spec: "{" + command + ", updateStrategy: {partition: 50%, maxUnavailable: 9}}",
+			change: func(_ *world, set *rollout.Set) {
+				set.InFlight, set.Absent = map[types.UID]bool{"z": true}, 1
+			}},
+		{name: "a share is kept while many are away", owners: []string{"a", "b", "c"},
+			spec: "{" + command + ", updateStrategy: {partition: 50%, maxUnavailable: 9}}",
+			change: func(_ *world, set *rollout.Set) {
+				set.InFlight, set.Absent = map[types.UID]bool{"x": true, "y": true, "z": true}, 3
+			}},
 		{name: "a bare pod without the sidecars", spec: "{" + one + "}", owners: []string{""},
 			change: func(w *world, set *rollout.Set) {
 				w.pods[0].Annotations = nil

@@ -45,6 +45,8 @@ type Set struct {
 	Missing []*corev1.Pod
 	// InFlight are the uids of workloads that have not replaced an evicted pod yet.
 	InFlight map[types.UID]bool
+	// Absent is how many evicted pods are gone, and their workloads have created no pod since.
+	Absent int
 	// Grant is what a hub grants, nil without one. It holds in place of partition and maxUnavailable.
 	Grant *Grant
 }
@@ -56,6 +58,8 @@ type view struct {
 	updated, upgradable bool
 	// consistent: the containers run the images of the pod's spec. ready: so they do, and the pod is ready.
 	consistent, ready bool
+	// missing: it was created without the sidecars.
+	missing bool
 }
 
 // viewOf returns what a pod has; false if it does not have the sidecars of the set. A pod that lacks a container, such
