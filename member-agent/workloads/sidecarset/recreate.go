@@ -210,8 +210,8 @@ func (r *Reconciler) refuses(ctx context.Context, s *scope, pod *corev1.Pod) (st
 		return why, nil
 	}
 	if last, is := s.Memory.useless[ref.UID]; is && last == (version{s.set.Generation, w.Generation}) {
-		return w.Name + ": the pod that replaced the last one lacks the sidecars too: none is evicted until the workload or " +
-			"the SidecarSet is changed", nil
+		return w.Name + ": the pod that replaced the last one lacks the sidecars too: none is evicted until the " +
+			"workload or the SidecarSet is changed", nil
 	}
 	return r.probe(ctx, s, pod, w)
 }
@@ -269,8 +269,7 @@ func (r *Reconciler) admit(ctx context.Context, s *scope, granted map[types.UID]
 }
 
 // disrupts asks the budgets of a pod, and returns why one refuses, "" if none does. A PodUnavailableBudget records what
-// it allows, so it decides after the API server would evict the pod: else a pod that a PodDisruptionBudget refuses would
-// keep an allowance.
+// it allows, so it decides after the API server: else a pod that a PodDisruptionBudget refuses would keep an allowance.
 func (r *Reconciler) disrupts(ctx context.Context, pod *corev1.Pod) (string, error) {
 	return askBoth(
 		func(dryRun bool) (string, error) {

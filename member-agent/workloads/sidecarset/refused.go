@@ -26,8 +26,8 @@ type refusal struct {
 	owner types.UID
 }
 
-// refuse remembers that a pod cannot be disrupted now: others go first, in this pass and in later ones. owner is nil for
-// a change in place.
+// refuse remembers that a pod cannot be disrupted now: others go first, in this pass and in later ones. owner is nil
+// for a change in place.
 func (s *scope) refuse(pod *corev1.Pod, owner *types.UID, why string, now time.Time) {
 	one := refusal{name: pod.Namespace + "/" + pod.Name, why: why, at: now}
 	if owner != nil {

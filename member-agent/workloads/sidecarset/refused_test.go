@@ -22,7 +22,8 @@ func TestReasons(t *testing.T) {
 		waits, stays string
 		remembered   int
 	}{
-		{name: "both wait", due: all, evicts: true, waits: "shop/written: a budget", stays: "shop/evicted: no", remembered: 2},
+		{name: "both wait", due: all, evicts: true, waits: "shop/written: a budget", stays: "shop/evicted: no",
+			remembered: 2},
 		{name: "in a pass that evicts nothing", due: map[types.UID]bool{"written": true}, waits: "shop/written: a budget",
 			stays: "shop/evicted: no", remembered: 2},
 		{name: "a while later", due: all, evicts: true, after: refusedFor, remembered: 2},

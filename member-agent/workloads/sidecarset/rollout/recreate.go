@@ -76,14 +76,25 @@ func WorkloadOf(object *unstructured.Unstructured) Workload {
 		w.Waits = "its controller has not acted on its latest change"
 	case total != w.Desired:
 		w.Waits = fmt.Sprintf("it has %d pods and is to have %d", total, w.Desired)
-	case object.GetKind() == "Deployment" && number(0, "status", "updatedReplicas") != w.Desired:
-		w.Waits = "it is being updated"
+	case updated(object, number) != w.Desired:
+		w.Waits = "it is being updated, or keeps pods of an older revision"
 	case hooked(object):
 		w.Waits = "it has a preDelete hook, which an eviction would not wait for: restart it (flotilla rollout restart)"
 	case noneUnavailable(object):
 		w.Waits = "its maxUnavailable is 0: restart it (flotilla rollout restart), or raise maxUnavailable"
 	}
 	return w
+}
+
+// updated returns how many pods of a workload are of its newest revision. A ReplicaSet has no revisions.
+func updated(object *unstructured.Unstructured, number func(int64, ...string) int64) int64 {
+	switch object.GetKind() {
+	case "ReplicaSet":
+		return number(1, "spec", "replicas")
+	case "DaemonSet":
+		return number(0, "status", "updatedNumberScheduled")
+	}
+	return number(0, "status", "updatedReplicas")
 }
 
 // noneUnavailable reports whether the user of a workload lets none of its pods be unavailable. A percentage that comes
@@ -145,8 +156,8 @@ func (w Workload) Complete(pods []*corev1.Pod) bool {
 	return ready >= w.Desired && w.Ready >= w.Desired
 }
 
-// leavingFor is for how long after its grace period a pod that is being deleted counts as on its way out. One whose node
-// is away stays for ever.
+// leavingFor is for how long after its grace period a pod that is being deleted counts as on its way out. One whose
+// node is away stays for ever.
 const leavingFor = 30 * time.Second
 
 // leaving returns how many pods with the sidecars are being deleted and are to be created again, other than one of each

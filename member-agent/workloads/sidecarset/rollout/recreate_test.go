@@ -199,9 +199,9 @@ func TestWorkload(t *testing.T) {
 		{name: "the status is older than an eviction", object: "{kind: CloneSet, " + steady + "}}", pods: 1,
 			want: "CloneSet a: 0 of 1 other pods are ready"},
 		{name: "the status is behind", object: "{kind: CloneSet, metadata: {name: a}, spec: {replicas: 2}, " +
-			"status: {replicas: 2, readyReplicas: 1}}", pods: 2, want: "CloneSet a: 0 of 1 other pods are ready"},
+			"status: {replicas: 2, readyReplicas: 1, updatedReplicas: 2}}", pods: 2, want: "CloneSet a: 0 of 1 other pods are ready"},
 		{name: "the pod serves nobody", object: "{kind: CloneSet, metadata: {name: a}, spec: {replicas: 2}, " +
-			"status: {replicas: 2, readyReplicas: 1}}", pods: 2, unready: []int{0}},
+			"status: {replicas: 2, readyReplicas: 1, updatedReplicas: 2}}", pods: 2, unready: []int{0}},
 		{name: "a change is not seen yet", object: "{kind: CloneSet, metadata: {name: a, generation: 3}, " +
 			"spec: {replicas: 2}, status: {observedGeneration: 2, replicas: 2, readyReplicas: 2}}", pods: 2,
 			want: "has not acted on its latest change"},
@@ -218,7 +218,16 @@ func TestWorkload(t *testing.T) {
 		{name: "a hook", object: "{kind: CloneSet, " + steady + ", lifecycle: {preDelete: {labelsHandler: {a: b}}}}}",
 			pods: 2, want: "it has a preDelete hook"},
 		{name: "a DaemonSet", object: "{kind: DaemonSet, metadata: {name: a}, status: {desiredNumberScheduled: 2, " +
-			"currentNumberScheduled: 2, numberReady: 2}}", pods: 2},
+			"currentNumberScheduled: 2, numberReady: 2, updatedNumberScheduled: 2}}", pods: 2},
+		{name: "a rollout of a DaemonSet", object: "{kind: DaemonSet, metadata: {name: a}, status: " +
+			"{desiredNumberScheduled: 2, currentNumberScheduled: 2, numberReady: 2, updatedNumberScheduled: 1}}", pods: 2,
+			want: "DaemonSet a: it is being updated"},
+		{name: "a rollout of a StatefulSet", object: "{kind: StatefulSet, metadata: {name: a}, spec: {replicas: 2}, " +
+			"status: {replicas: 2, readyReplicas: 2, updatedReplicas: 1}}", pods: 2,
+			want: "StatefulSet a: it is being updated"},
+		{name: "a partition of a CloneSet", object: "{kind: CloneSet, metadata: {name: a}, spec: {replicas: 2}, " +
+			"status: {replicas: 2, readyReplicas: 2, updatedReplicas: 1}}", pods: 2,
+			want: "or keeps pods of an older revision"},
 		{name: "one replica", object: "{kind: ReplicaSet, metadata: {name: a}, status: {replicas: 1, readyReplicas: 1}}",
 			pods: 1},
 		{name: "values of other types", object: "{kind: CloneSet, metadata: {name: a}, spec: {replicas: many}, status: 1}",
