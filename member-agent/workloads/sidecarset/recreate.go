@@ -320,6 +320,7 @@ func unwanted(err error) string {
 // evict evicts the pods of the plan. One that a PodDisruptionBudget refuses waits.
 func (r *Reconciler) evict(ctx context.Context, s *scope) {
 	for _, pod := range s.plan.Recreate {
+		before := r.evicted(s, pod)
 		err := r.evictOne(ctx, pod)
 		switch {
 		case apierrors.IsTooManyRequests(err):
@@ -341,11 +342,11 @@ func (r *Reconciler) evict(ctx context.Context, s *scope) {
 		if s.Memory.evicted == nil {
 			s.Memory.evicted = map[types.UID]eviction{}
 		}
-		s.Memory.evicted[rollout.Owner(pod).UID] = r.evicted(s, pod)
+		s.Memory.evicted[before.owner.UID] = before
 	}
 }
 
-// evicted returns what is remembered of an eviction.
+// evicted returns what is remembered of an eviction that begins now.
 func (r *Reconciler) evicted(s *scope, pod *corev1.Pod) eviction {
 	e := eviction{pod: client.ObjectKeyFromObject(pod), uid: pod.UID, at: r.Clock.Now(), owner: *rollout.Owner(pod),
 		hash: s.hashes.All, known: map[types.UID]bool{}}

@@ -199,7 +199,8 @@ func TestWorkload(t *testing.T) {
 		{name: "the status is older than an eviction", object: "{kind: CloneSet, " + steady + "}}", pods: 1,
 			want: "CloneSet a: 0 of 1 other pods are ready"},
 		{name: "the status is behind", object: "{kind: CloneSet, metadata: {name: a}, spec: {replicas: 2}, " +
-			"status: {replicas: 2, readyReplicas: 1, updatedReplicas: 2}}", pods: 2, want: "CloneSet a: 0 of 1 other pods are ready"},
+			"status: {replicas: 2, readyReplicas: 1, updatedReplicas: 2}}", pods: 2,
+			want: "CloneSet a: 0 of 1 other pods are ready"},
 		{name: "the pod serves nobody", object: "{kind: CloneSet, metadata: {name: a}, spec: {replicas: 2}, " +
 			"status: {replicas: 2, readyReplicas: 1, updatedReplicas: 2}}", pods: 2, unready: []int{0}},
 		{name: "a change is not seen yet", object: "{kind: CloneSet, metadata: {name: a, generation: 3}, " +
