@@ -50,7 +50,7 @@ func ownMetrics(t *testing.T) map[string]bool {
 	// sidecarset} have tests for these.
 	names := map[string]bool{"flotilla_pod_admissions_total": true, "flotilla_pod_budget_refusals_total": true,
 		"flotilla_sidecarset_missing_pods": true,
-		admission.SecondsMetric: true, admission.WaitsMetric: true}
+		admission.SecondsMetric:            true, admission.WaitsMetric: true}
 	for _, c := range []prometheus.Collector{
 		hubmeter.New(nil, nil, nil, clock.RealClock{}).Collector(t.Context()),
 		agentmeter.New(nil, agentmeter.Sources{}).Collector(t.Context()),

@@ -93,24 +93,20 @@ func Decide(
 		if !Limited(pub, pod, operation, now) {
 			continue
 		}
-		why := Why("")
 		left, old := remaining(status, pod.Name, now)
-		switch {
-		case left > 0 && old.holds-left < settled:
+		if left > 0 && old.holds-left < settled {
 			continue // no replica drops it yet, and a hub waits longer than it holds before it lends what this cluster had
-		case grant.silent(pub):
-			why = WhyHubSilent
-		case !grant.observed(pub):
-			why = WhyNotObserved
+		}
+		why := unknown(pub, grant)
+		switch {
+		case why != "":
 		case left > 0:
 			old.pods[pod.Name], changed = metav1.NewTime(now), true
 			continue // it is counted as unavailable already
 		case grant.unlimited(status):
 			continue
-		case len(status.DisruptedPods)+len(status.UnavailablePods) >= mostRecords:
-			why = WhyTooManyRecords
-		case status.UnavailableAllowed <= 0:
-			why = WhyExhausted
+		default:
+			why = exhausted(status)
 		}
 		if why != "" {
 			refusals[pod.Name] = &Refusal{Budget: pub.Name, Pod: pod.Name, Operation: operation, Why: why, Counters: *status,
@@ -130,6 +126,28 @@ func Decide(
 		return nil, refusals
 	}
 	return status, refusals
+}
+
+// unknown says why this replica cannot tell what is allowed, "" if it can.
+func unknown(pub *v1beta1.PodUnavailableBudget, grant Grant) Why {
+	switch {
+	case grant.silent(pub):
+		return WhyHubSilent
+	case !grant.observed(pub):
+		return WhyNotObserved
+	}
+	return ""
+}
+
+// exhausted says why no more pods may become unavailable, "" if one may.
+func exhausted(status *v1beta1.PodUnavailableBudgetStatus) Why {
+	switch {
+	case len(status.DisruptedPods)+len(status.UnavailablePods) >= mostRecords:
+		return WhyTooManyRecords
+	case status.UnavailableAllowed <= 0:
+		return WhyExhausted
+	}
+	return ""
 }
 
 // Limited reports whether the budget, which protects the pod, limits the operation on it. Pods that are unavailable may

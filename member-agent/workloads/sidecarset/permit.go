@@ -68,21 +68,15 @@ func (r *Reconciler) ask(ctx context.Context, s *scope, granted map[types.UID]bo
 		}
 		for _, pod := range batches[namespace] {
 			if refusal := refusals[pod.Name]; refusal != nil {
-				s.hold(pod, refusal.Error())
+				s.hold(pod, refusal.Error(), r.Clock.Now())
 				refused = true
 				continue
 			}
 			granted[pod.UID] = true
+			delete(s.Memory.refused, pod.UID)
 		}
 	}
 	return refused, nil
-}
-
-// hold keeps a pod as it is in this pass, and says why.
-func (s *scope) hold(pod *corev1.Pod, why string) {
-	s.held[pod.UID] = true
-	s.waits = append(s.waits, fmt.Sprintf("%s/%s: %s", pod.Namespace, pod.Name, why))
-	s.Sooner(askAgain)
 }
 
 // waiting says which pods wait for what, at most a few.

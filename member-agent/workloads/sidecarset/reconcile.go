@@ -36,7 +36,8 @@ const (
 
 func (r *Reconciler) phases(p *pass) []workload.Phase {
 	return workload.Phases(&scope{pass: p, set: p.Object, held: map[types.UID]bool{},
-		workloads: map[types.UID]*rollout.Workload{}}, r.gather, r.revise, r.decide, r.permit, r.apply, r.trim, r.report)
+		workloads: map[types.UID]*rollout.Workload{}}, r.gather, r.revise, r.decide, r.permit, r.apply, r.reasons,
+		r.trim, r.report)
 }
 
 // decide makes the plan, if there is a revision.
@@ -45,7 +46,7 @@ func (r *Reconciler) decide(ctx context.Context, s *scope) (bool, error) {
 		return true, nil
 	}
 	var err error
-	if s.inFlight, err = r.settle(ctx, s); err != nil {
+	if s.inFlight, s.absent, err = r.settle(ctx, s); err != nil {
 		return false, err
 	}
 	s.recreate = s.recreates() && s.due(r.Clock.Now())
@@ -58,7 +59,7 @@ func (r *Reconciler) plan(s *scope) {
 	plan, err := rollout.PlanOf(&rollout.Set{
 		Name: s.set.Name, Labels: s.set.Labels, Spec: r.spec(s), Hashes: s.hashes, Revision: s.latest.Name,
 		Version: s.set.ResourceVersion, Held: s.held, Recreate: s.recreate, Missing: s.missing, InFlight: s.inFlight,
-		Grant: s.grant(), Recreates: s.recreates(),
+		Absent: s.absent, Grant: s.grant(), Refused: s.refusedAt(), Recreates: s.recreates(),
 	}, s.pods, s.allowed, r.Clock.Now())
 	if err != nil {
 		s.Stalled = &conditions.Cause{Reason: reasonInvalidSpec, Message: err.Error()}
@@ -100,9 +101,10 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 			s.updated++
 		}
 	}
-	for _, why := range refused {
+	for i, why := range refused {
 		if why != nil {
 			s.updated--
+			s.refuse(writes[i].Pod, nil, budgetText(why), r.Clock.Now())
 			err = cmp.Or(err, why)
 		}
 	}

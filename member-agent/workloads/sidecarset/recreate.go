@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,18 +20,37 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/marks"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/rollout"
 )
 
-// mostWorkloads is how many workloads a pass reads from the API server.
-const mostWorkloads = 10
+const (
+	// mostWorkloads is how many workloads a pass reads from the API server.
+	mostWorkloads = 10
+	// othersFirst is why a pod waits whose workload was not read.
+	othersFirst = "other workloads come first"
+)
 
 // eviction is a pod that was evicted, and has not been replaced as far as is known.
 type eviction struct {
-	pod types.NamespacedName
-	uid types.UID
-	at  time.Time
+	pod   types.NamespacedName
+	uid   types.UID
+	at    time.Time
+	owner metav1.OwnerReference
+	// hash is that of the sidecars that the new pod is to have, known are the pods that its workload had.
+	hash    string
+	known   map[types.UID]bool
+	version version
+}
+
+// version changes whenever the SidecarSet or a workload is changed.
+type version struct{ set, workload int64 }
+
+// helped reports whether all pods that the workload has created since have the sidecars that they are to have. If these
+// have changed meanwhile, nothing can be said.
+func (e *eviction) helped(s *scope, active []*corev1.Pod) bool {
+	return e.hash != s.hashes.All || !slices.ContainsFunc(active, func(pod *corev1.Pod) bool {
+		return !e.known[pod.UID] && !rollout.Current(pod, s.set.Name, &s.set.Spec, s.hashes)
+	})
 }
 
 const (
@@ -54,53 +75,69 @@ func (s *scope) wantsRecreation() bool {
 	return own != nil && own.Recreate == v1beta1.SidecarSetRecreateIfNeeded
 }
 
+// absent reports whether neither the pod is there nor one in its place.
+func (e *eviction) absent(active []*corev1.Pod) bool {
+	return !slices.ContainsFunc(active, func(pod *corev1.Pod) bool { return pod.UID == e.uid || !e.known[pod.UID] })
+}
+
 // settle forgets evictions whose workload has replaced the pod: the pod is gone, and all pods of the workload are
-// ready. It returns the uids of the owners that have not.
-func (r *Reconciler) settle(ctx context.Context, s *scope) (map[types.UID]bool, error) {
-	inFlight := map[types.UID]bool{}
+// ready. It returns the uids of the owners that have not, and how many of them have no pod in its place yet.
+func (r *Reconciler) settle(ctx context.Context, s *scope) (inFlight map[types.UID]bool, absent int, err error) {
+	inFlight = map[types.UID]bool{}
+	maps.DeleteFunc(s.Memory.useless, func(_ types.UID, v version) bool { return v.set != s.set.Generation })
 	for owner, evicted := range s.Memory.evicted {
 		pod := &corev1.Pod{}
 		err := r.Client.Get(ctx, evicted.pod, pod, client.UnsafeDisableDeepCopy)
 		if client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("read pod %s: %w", evicted.pod, err)
+			return nil, 0, fmt.Errorf("read pod %s: %w", evicted.pod, err)
 		}
 		gone := err != nil || pod.UID != evicted.uid
 		if !gone && pod.DeletionTimestamp == nil && r.Clock.Since(evicted.at) > evictionSeen {
 			delete(s.Memory.evicted, owner) // nobody knew whether it was carried out: it was not
 			continue
 		}
+		set, err := r.Pods.Observe(owner, nil)
+		if err != nil {
+			return nil, 0, err
+		}
 		if gone {
-			ready, err := r.ownerReady(ctx, s, owner, evicted.pod.Namespace)
-			if err != nil {
-				return nil, err
+			if gone, err = r.ownerReady(ctx, s, &evicted, set.Active); err != nil {
+				return nil, 0, err
 			}
-			gone = ready
 		}
 		if gone {
 			delete(s.Memory.evicted, owner)
 			continue
 		}
 		inFlight[owner] = true
+		if evicted.absent(set.Active) {
+			absent++
+		}
 		s.Sooner(askAgain)
 	}
-	return inFlight, nil
+	return inFlight, absent, nil
 }
 
-// ownerReady reports whether all pods that an owner is to have are there and ready. So they are of one that is gone.
-func (r *Reconciler) ownerReady(ctx context.Context, s *scope, owner types.UID, namespace string) (bool, error) {
-	set, err := r.Pods.Observe(owner, nil)
-	if err != nil {
-		return false, err
+// ownerReady reports whether all pods that the owner of an evicted pod is to have are there and ready. So they are of
+// one that is gone. It is asked itself: without pods of it there may be no controller that creates any. If the new pod
+// lacks what the old one lacked, that is remembered.
+func (r *Reconciler) ownerReady(
+	ctx context.Context, s *scope, evicted *eviction, active []*corev1.Pod,
+) (bool, error) {
+	object, err := r.read(ctx, &evicted.owner, evicted.pod.Namespace)
+	if err != nil || object == nil {
+		return err == nil, err
 	}
-	if len(set.Active) == 0 {
-		return len(set.Terminating) == 0, nil // the owner has been scaled to nothing, or another one has its pods
+	if !rollout.WorkloadOf(object).Complete(active) {
+		return false, nil
 	}
-	ref := rollout.Owner(set.Active[0])
-	if ref == nil {
-		return true, nil
+	if !evicted.helped(s, active) {
+		if s.Memory.useless == nil {
+			s.Memory.useless = map[types.UID]version{}
+		}
+		s.Memory.useless[evicted.owner.UID] = evicted.version
 	}
-	w, err := r.workload(ctx, s, ref, namespace)
-	return err == nil && (w == nil || w.Complete(set.Active)), err
+	return true, nil
 }
 
 // workload reads the owner of a pod, or the Deployment of a ReplicaSet; nil if it is gone. Each is read once in a
@@ -166,7 +203,7 @@ func (r *Reconciler) refuses(ctx context.Context, s *scope, pod *corev1.Pod) (st
 		return "", err
 	}
 	if _, known := s.workloads[ref.UID]; !known && len(s.workloads) >= mostWorkloads {
-		return "other workloads come first", nil
+		return othersFirst, nil
 	}
 	w, err := r.workload(ctx, s, ref, pod.Namespace)
 	if err != nil {
@@ -178,25 +215,32 @@ func (r *Reconciler) refuses(ctx context.Context, s *scope, pod *corev1.Pod) (st
 	if why := w.Refuses(pod, set.Active); why != "" {
 		return why, nil
 	}
-	return r.probe(ctx, s, pod)
+	if last, is := s.Memory.useless[ref.UID]; is && last == (version{s.set.Generation, w.Generation}) {
+		return w.Name + ": the pod that replaced the last one lacks the sidecars too: none is evicted until the " +
+			"workload or the SidecarSet is changed", nil
+	}
+	return r.probe(ctx, s, pod, w)
 }
 
 // probe asks the API server, by a dry run, whether a new pod like this one gets the current sidecars. It returns why
 // not, "" if it does. An eviction while the webhook is away would only make another pod without.
-func (r *Reconciler) probe(ctx context.Context, s *scope, pod *corev1.Pod) (string, error) {
+func (r *Reconciler) probe(
+	ctx context.Context, s *scope, pod *corev1.Pod, w *rollout.Workload,
+) (string, error) {
 	whole := &corev1.Pod{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(pod), whole); apierrors.IsNotFound(err) {
 		return "it is gone", nil
 	} else if err != nil {
 		return "", fmt.Errorf("read pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	like := rollout.Like(whole)
+	like := rollout.Like(whole, w)
 	err := r.Client.Create(ctx, like, client.DryRunAll)
 	if err != nil {
 		return "a new pod in its place would be refused: " + err.Error(), nil
 	}
-	if has, _ := marks.Of(like, s.set.Name); !marks.Injected(like, s.set.Name) || has.All != s.hashes.All {
-		return "a new pod in its place would not get the current sidecars, as while the webhook of the agent is away", nil
+	if !rollout.Current(like, s.set.Name, &s.set.Spec, s.hashes) {
+		return "a new pod in its place would not get the current sidecars, as while the webhook of the agent is away or if " +
+			"the template of its workload is not selected", nil
 	}
 	return "", nil
 }
@@ -209,42 +253,92 @@ func (r *Reconciler) admit(ctx context.Context, s *scope, granted map[types.UID]
 			continue
 		}
 		why, err := r.refuses(ctx, s, pod)
+		if err == nil && why == "" {
+			why, err = r.disrupts(ctx, pod)
+		}
 		if err != nil {
 			return false, err
 		}
-		if why == "" && r.Disruptions != nil {
-			refusals, err := r.Disruptions.Ask(ctx, pod.Namespace, policy.PubEvictOperation, []*corev1.Pod{pod}, false)
-			if err != nil {
-				return false, fmt.Errorf("ask the budgets of namespace %s: %w", pod.Namespace, err)
-			}
-			if refusal := refusals[pod.Name]; refusal != nil {
-				why = refusal.Error()
-			}
-		}
-		if why != "" {
-			s.stay(pod, why)
+		switch {
+		case why == othersFirst: // it was not asked about: it comes before those that were
+			s.held[pod.UID], held = true, true
+			s.Sooner(recreateInterval)
+		case why != "":
+			s.stay(pod, why, r.Clock.Now())
 			held = true
-			continue
+		default:
+			granted[pod.UID] = true
+			delete(s.Memory.refused, pod.UID)
 		}
-		granted[pod.UID] = true
 	}
 	return held, nil
+}
+
+// disrupts asks the budgets of a pod, and returns why one refuses, "" if none does. A PodUnavailableBudget records what
+// it allows, so it decides after the API server: else a pod that a PodDisruptionBudget refuses would keep an allowance.
+func (r *Reconciler) disrupts(ctx context.Context, pod *corev1.Pod) (string, error) {
+	return askBoth(
+		func(dryRun bool) (string, error) {
+			if r.Disruptions == nil {
+				return "", nil
+			}
+			refusals, err := r.Disruptions.Ask(ctx, pod.Namespace, policy.PubEvictOperation, []*corev1.Pod{pod}, dryRun)
+			if err != nil {
+				return "", fmt.Errorf("ask the budgets of namespace %s: %w", pod.Namespace, err)
+			}
+			if refusal := refusals[pod.Name]; refusal != nil {
+				return refusal.Error(), nil
+			}
+			return "", nil
+		},
+		func() string { return unwanted(r.evictOne(ctx, pod, client.DryRunAll)) },
+	)
+}
+
+// askBoth asks the PodUnavailableBudgets and, by a dry run, the API server. A refusal of the former is asked for once
+// more: then they record that the pod waits.
+func askBoth(budgets func(dryRun bool) (string, error), server func() string) (string, error) {
+	why, err := budgets(true)
+	if err != nil {
+		return "", err
+	}
+	if why != "" {
+		_, err = budgets(false)
+		return why, err
+	}
+	if why = server(); why != "" {
+		return why, nil
+	}
+	return budgets(false)
+}
+
+// unwanted returns why the API server does not evict a pod, "" for no error.
+func unwanted(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, context.DeadlineExceeded):
+		return "the API server has not decided about its eviction, as while its disruption budget is being processed"
+	}
+	return strings.TrimSuffix(err.Error(), ".") // names the budget
 }
 
 // evict evicts the pods of the plan. One that a PodDisruptionBudget refuses waits.
 func (r *Reconciler) evict(ctx context.Context, s *scope) {
 	for _, pod := range s.plan.Recreate {
+		before := r.evicted(s, pod)
 		err := r.evictOne(ctx, pod)
 		switch {
 		case apierrors.IsTooManyRequests(err):
-			s.stay(pod, strings.TrimSuffix(err.Error(), ".")) // names the budget
+			s.stay(pod, unwanted(err), r.Clock.Now())
 			continue
 		case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
 			s.Sooner(podDelay)
 			continue
 		case errors.Is(err, context.DeadlineExceeded):
-			s.stay(pod, "the API server has not decided about its eviction, as while its disruption budget is being processed")
+			s.stay(pod, unwanted(err), r.Clock.Now())
 		case err != nil:
+			s.stay(pod, unwanted(err), r.Clock.Now())
 			s.Fail(failureUpdate, fmt.Errorf("evict pod %s/%s: %w", pod.Namespace, pod.Name, err))
 			continue
 		default:
@@ -254,23 +348,35 @@ func (r *Reconciler) evict(ctx context.Context, s *scope) {
 		if s.Memory.evicted == nil {
 			s.Memory.evicted = map[types.UID]eviction{}
 		}
-		s.Memory.evicted[rollout.Owner(pod).UID] = eviction{client.ObjectKeyFromObject(pod), pod.UID, r.Clock.Now()}
+		s.Memory.evicted[before.owner.UID] = before
 	}
 }
 
-func (r *Reconciler) evictOne(ctx context.Context, pod *corev1.Pod) error {
+// evicted returns what is remembered of an eviction that begins now.
+func (r *Reconciler) evicted(s *scope, pod *corev1.Pod) eviction {
+	e := eviction{pod: client.ObjectKeyFromObject(pod), uid: pod.UID, at: r.Clock.Now(), owner: *rollout.Owner(pod),
+		hash: s.hashes.All, known: map[types.UID]bool{}}
+	if w := s.workloads[e.owner.UID]; w != nil {
+		e.version = version{s.set.Generation, w.Generation}
+	}
+	set, err := r.Pods.Observe(e.owner.UID, nil)
+	if err != nil {
+		e.hash = "" // nothing is said about whether it has helped
+	}
+	for _, pod := range set.Active {
+		e.known[pod.UID] = true
+	}
+	return e
+}
+
+func (r *Reconciler) evictOne(
+	ctx context.Context, pod *corev1.Pod, options ...client.SubResourceCreateOption,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, evictionTimeout)
 	defer cancel()
 	return r.Client.SubResource("eviction").Create(ctx, pod.DeepCopy(), &policyv1.Eviction{
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
-	})
-}
-
-// stay keeps a pod from being evicted in this pass, and says why.
-func (s *scope) stay(pod *corev1.Pod, why string) {
-	s.held[pod.UID] = true
-	s.stays = append(s.stays, fmt.Sprintf("%s/%s: %s", pod.Namespace, pod.Name, why))
-	s.Sooner(recreateInterval)
+	}, options...)
 }
 
 // recreateInterval is how often workloads are asked whether one of their pods may go. Each time costs requests.

@@ -23,6 +23,10 @@ type memory struct {
 	scanned time.Time
 	// evicted are the pods that were evicted, by the uids of their owners, until they are replaced.
 	evicted map[types.UID]eviction
+	// useless are the workloads whose last eviction has not helped, and what they and the SidecarSet were at that time.
+	useless map[types.UID]version
+	// refused are the pods that could not be disrupted, by their uids.
+	refused map[types.UID]refusal
 	// recreated is when pods were to be evicted last, stays why some were not.
 	recreated time.Time
 	stays     []string
@@ -48,10 +52,11 @@ type scope struct {
 	missing    []*corev1.Pod
 	progressed *v1beta1.SidecarSetProgress
 	// recreate: pods are evicted in this pass. stays says why pods were not, evicted names those that were. inFlight are
-	// workloads that have not replaced one, workloads those that were read.
+	// workloads that have not replaced one, absent counts those that have no pod in its place, workloads are those read.
 	recreate       bool
 	stays, evicted []string
 	inFlight       map[types.UID]bool
+	absent         int
 	workloads      map[types.UID]*rollout.Workload
 	worked         bool
 	updated        int

@@ -121,6 +121,7 @@ func TestOnAServer(t *testing.T) {
 			"waits-for-a-budget":              waitsForBudget,
 			"recreates-pods-if-asked-to":      recreates,
 			"finds-and-heals-missing-ones":    heals,
+			"keeps-pods-labelled-later":       labelled,
 			"injects-the-revision-it-names":   pinned,
 			"stalls-on-what-cannot-be-used":   stalls,
 			"refuses-pods-of-policy-fail":     refuses,
@@ -587,7 +588,7 @@ func recreates(w *world) {
 	w.ready(4)
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "all"}}
 	budget.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": w.name}}
-	budget.Spec.MinAvailable = new(intstr.FromInt32(4)) // a percentage would be of the pods that have a workload
+	budget.Spec.MinAvailable = new(intstr.FromInt32(4)) // a percentage would be of the pods of the CloneSet alone
 	w.must(w.Create(w.Context(), budget))
 	w.change(func(s *v1beta1.SidecarSet) { s.Spec.Containers[0].Command = []string{"run"} })
 	w.condition("PodsNotUpgradable", w.name+"/bare")
@@ -633,15 +634,7 @@ func heals(w *world) {
 			ResourcesExpr: v1beta1.ResourcesExpr{Requests: &v1beta1.ResourceExprs{CPU: "50m"}}}
 	})))
 	w.observed(w.name)
-	begun := w.read(w.name).CreationTimestamp
-	w.eventually("the head start is over", func() string {
-		probe := w.podOf("probe")
-		w.must(w.Create(w.Context(), probe, client.DryRunAll))
-		if took := probe.CreationTimestamp.Sub(begun.Time); took <= 11*time.Second {
-			return took.String()
-		}
-		return ""
-	})
+	w.started()
 	uids := w.cloneSet(2, 1)
 	w.missing(2)
 	w.condition("PodsWithoutSidecars", "2 pods were created without the sidecars")
@@ -658,6 +651,39 @@ func heals(w *world) {
 	w.condition("AllUpdated", "2 of 2")
 	if w.there(uids) != 0 || w.there([]types.UID{old.UID}) != 1 {
 		w.Errorf("%d pods are left, and %d that is older than the SidecarSet", w.there(uids), w.there([]types.UID{old.UID}))
+	}
+}
+
+// started waits until new pods are young enough to count as missing.
+func (w *world) started() {
+	w.Helper()
+	begun := w.read(w.name).CreationTimestamp
+	w.eventually("the head start is over", func() string {
+		probe := w.podOf("probe")
+		w.must(w.Create(w.Context(), probe, client.DryRunAll))
+		if took := probe.CreationTimestamp.Sub(begun.Time); took <= 11*time.Second {
+			return took.String()
+		}
+		return ""
+	})
+}
+
+// labelled has a pod that is selected because of a label that it was given later: a new one would lack it.
+func labelled(w *world) {
+	w.must(w.Create(w.Context(), w.set(func(s *v1beta1.SidecarSet) {
+		s.Spec.Selector.MatchLabels["role"] = "master"
+		s.Spec.Flotilla = &v1beta1.SidecarSetFlotilla{Recreate: v1beta1.SidecarSetRecreateIfNeeded}
+	})))
+	w.observed(w.name)
+	w.started()
+	uids := w.cloneSet(2, 0)
+	pod := w.list()[0]
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"role":"master"}}}`))
+	w.must(w.Patch(w.Context(), &pod, patch))
+	w.missing(1)
+	w.condition("RecreatingPods", "the template of its workload is not selected")
+	if got := w.there(uids); got != 2 {
+		w.Errorf("%d of 2 pods are left, of which a new one would be no better", got)
 	}
 }
 

@@ -134,7 +134,8 @@ func (k *Keeper) evicted(ctx context.Context, key client.ObjectKey) (*corev1.Pod
 	return pod, nil
 }
 
-// disrupts reports whether a change of a pod makes it unavailable: another image, a deadline, or a label that marks it so.
+// disrupts reports whether a change of a pod makes it unavailable: another image, a deadline, or a label that marks it
+// so.
 func disrupts(before, after *corev1.Pod) bool {
 	images := func(containers []corev1.Container) (out []string) {
 		for i := range containers {

@@ -13,17 +13,26 @@ type Grant struct {
 	Updated, Unavailable int32
 }
 
-// limits returns how many of the eligible pods keep their images, and how many of all pods may be unavailable. matched
-// is how many pods have the sidecars, eligible how many of them can be updated, and done how many are.
-func (s *Set) limits(matched, eligible, done int32) (kept, most int32, err error) {
+// counted are the numbers that limits are computed of.
+type counted struct {
+	// matched is how many pods have the sidecars, eligible how many of them can be updated, and done how many are.
+	matched, eligible, done int
+	// absent is how many were evicted, and will have the current sidecars once they are there again; leaving how many are
+	// on their way out, and missing how many lack the sidecars.
+	absent, leaving, missing int
+}
+
+// limits returns how many of the eligible pods keep their images, and how many of all pods may be unavailable.
+func (s *Set) limits(c counted) (kept, most int32, err error) {
 	if s.Grant != nil {
-		return max(eligible-max(s.Grant.Updated-done, 0), 0), max(s.Grant.Unavailable, 0), nil
+		done := int32(c.done + c.absent)
+		return max(int32(c.eligible)-max(s.Grant.Updated-done, 0), 0), max(s.Grant.Unavailable, 0), nil
 	}
 	strategy := &s.Spec.UpdateStrategy
-	if kept, err = scaled("partition", strategy.Partition, 0, matched); err != nil {
+	if kept, err = scaled("partition", strategy.Partition, 0, int32(c.matched+c.absent+c.leaving)); err != nil {
 		return 0, 0, err
 	}
-	most, err = scaled("maxUnavailable", strategy.MaxUnavailable, 1, matched)
+	most, err = scaled("maxUnavailable", strategy.MaxUnavailable, 1, int32(c.matched+c.absent+c.missing))
 	return kept, most, err
 }
 

@@ -61,7 +61,8 @@ func TestNotUpdatable(t *testing.T) {
 	}{
 		{"another image", "{containers: [{name: log, image: 'log:2'}]}", 0, false},
 		{"more than images", "{containers: [{name: log, image: 'log:2', command: [a]}]}", 3, false},
-		{"a selector", "{containers: [{name: log, image: 'log:2'}], updateStrategy: {selector: {matchLabels: {i: '1'}}}}", 2, false},
+		{"a selector",
+			"{containers: [{name: log, image: 'log:2'}], updateStrategy: {selector: {matchLabels: {i: '1'}}}}", 2, false},
 		{"no updates", "{containers: [{name: log, image: 'log:2'}], updateStrategy: {type: NotUpdate}}", 3, false},
 		{"more than images, where a workload creates two of them again",
 			"{containers: [{name: log, image: 'log:2', command: [a]}]}", 1, true},

@@ -30,6 +30,8 @@ type Plan struct {
 	Recreate []*corev1.Pod
 	// Pending is how many pods a later pass updates.
 	Pending int
+	// Due are the pods that this pass or a later one updates or evicts.
+	Due map[types.UID]bool
 }
 
 // Counts are the numbers of the status.
@@ -74,7 +76,7 @@ func PlanOf(set *Set, pods []*corev1.Pod, allowed inject.Allowed, now time.Time)
 	}
 	strategy := &set.Spec.UpdateStrategy
 	if strategy.Type != v1beta1.NotUpdateSidecarSetStrategyType && !strategy.Paused {
-		if err := plan.updates(set, views, allowed, now); err != nil {
+		if err := plan.updates(set, views, leaving(set, pods, now), allowed, now); err != nil {
 			return plan, err
 		}
 	}
@@ -82,12 +84,12 @@ func PlanOf(set *Set, pods []*corev1.Pod, allowed inject.Allowed, now time.Time)
 }
 
 // updates plans the pods that get the current revision.
-func (p *Plan) updates(set *Set, views []view, allowed inject.Allowed, now time.Time) error {
-	chosen, pending, err := choose(set, views)
+func (p *Plan) updates(set *Set, views []view, leaving int, allowed inject.Allowed, now time.Time) error {
+	chosen, pending, due, err := choose(set, views, leaving)
 	if err != nil {
 		return err
 	}
-	p.Pending = pending
+	p.Pending, p.Due = pending, due
 	for _, v := range chosen {
 		if p.writes(v.pod) {
 			continue
@@ -123,31 +125,68 @@ func (c *Counts) add(v view) {
 	c.UpdatedReady += one(v.updated && v.ready)
 }
 
-// choose returns the pods to update or to evict now, and how many a later pass brings up to date.
-func choose(set *Set, views []view) (chosen []view, pending int, err error) {
+// choose returns the pods to update or to evict now, how many a later pass brings up to date, and all of these. leaving
+// is how many others are not available.
+func choose(
+	set *Set, views []view, leaving int,
+) (chosen []view, pending int, due map[types.UID]bool, err error) {
+	c := counted{matched: len(views), absent: set.Absent, leaving: leaving}
 	if set.Recreate {
 		for _, pod := range set.Missing {
-			views = append(views, view{pod: pod, consistent: true})
+			views = append(views, view{pod: pod, consistent: true, missing: true})
+			c.missing++
 		}
 	}
-	strategy, matched := &set.Spec.UpdateStrategy, int32(len(views))
 	eligible, done, unavailable, err := candidates(set, views)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	}
-	kept, most, err := set.limits(matched, int32(len(eligible)), int32(len(done)))
+	c.done = len(done)
+	for _, v := range eligible {
+		if !v.missing {
+			c.eligible++
+		}
+	}
+	kept, most, err := set.limits(c)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	}
-	sorted, err := sort(strategy, eligible, done)
+	sorted, err := sort(&set.Spec.UpdateStrategy, eligible, done)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	}
-	sorted = sorted[:max(0, len(sorted)-int(kept))]
-	before := len(sorted)
+	sorted = withoutLast(sorted, int(kept))
+	slices.SortStableFunc(sorted, func(a, b view) int { return set.refused(a).Compare(set.refused(b)) })
+	due = map[types.UID]bool{}
+	for _, v := range sorted {
+		due[v.pod.UID] = true
+	}
 	sorted = slices.DeleteFunc(sorted, func(v view) bool { return set.Held[v.pod.UID] })
-	chosen, waiting := within(set, sorted, int(most)-unavailable)
-	return chosen, before - len(sorted) + waiting, nil
+	chosen, waiting := within(set, sorted, int(most)-unavailable-leaving)
+	return chosen, len(due) - len(sorted) + waiting, due, nil
+}
+
+// withoutLast returns the pods without the last n that have sidecars. Pods that lack them are in no partition.
+func withoutLast(sorted []view, n int) []view {
+	var out []view
+	for _, v := range slices.Backward(sorted) {
+		if n > 0 && !v.missing {
+			n--
+			continue
+		}
+		out = append(out, v)
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// refused returns when a pod was refused last, the zero time if it never was.
+func (s *Set) refused(v view) time.Time {
+	at := s.Refused[v.pod.UID]
+	if owner := s.Refused[ownerOf(v.pod)]; !v.upgradable && owner.After(at) {
+		return owner
+	}
+	return at
 }
 
 // within returns the first of the sorted pods that may become unavailable, if room of them may, and how many wait.
@@ -188,11 +227,14 @@ func candidates(set *Set, views []view) (eligible []view, done []*corev1.Pod, un
 		}
 	}
 	unavailable = len(set.InFlight)
+	replaces := maps.Clone(set.InFlight) // one pod of each of these workloads is counted already
 	for _, v := range views {
 		switch {
 		case v.updated:
 			done = append(done, v.pod)
-			if !v.ready && !set.InFlight[ownerOf(v.pod)] {
+			if owner := ownerOf(v.pod); !v.ready && replaces[owner] {
+				delete(replaces, owner)
+			} else if !v.ready {
 				unavailable++
 			}
 		case !v.consistent && podReady(v.pod):

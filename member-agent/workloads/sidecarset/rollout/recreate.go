@@ -2,7 +2,9 @@ package rollout
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,7 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/marks"
 )
 
 // owners are the kinds that create a pod again which was evicted, by their groups. Jobs are not among them: they count
@@ -41,6 +45,9 @@ type Workload struct {
 	Desired, Ready int64
 	// Waits says why no pod may go now; "" if nothing speaks against it.
 	Waits string
+	// Labels and Annotations are those of its template. Generation counts its changes.
+	Labels, Annotations map[string]string
+	Generation          int64
 }
 
 // WorkloadOf returns what an object of one of the kinds, or a Deployment, says of its pods.
@@ -51,7 +58,10 @@ func WorkloadOf(object *unstructured.Unstructured) Workload {
 		}
 		return absent
 	}
-	w := Workload{Name: object.GetKind() + " " + object.GetName()}
+	w := Workload{Name: object.GetKind() + " " + object.GetName(), Generation: object.GetGeneration()}
+	// What is not a map of strings is none: such an object cannot be stored.
+	w.Labels, _, _ = unstructured.NestedStringMap(object.Object, "spec", "template", "metadata", "labels")
+	w.Annotations, _, _ = unstructured.NestedStringMap(object.Object, "spec", "template", "metadata", "annotations")
 	total := number(0, "status", "replicas")
 	if object.GetKind() == "DaemonSet" {
 		total = number(0, "status", "currentNumberScheduled")
@@ -66,14 +76,25 @@ func WorkloadOf(object *unstructured.Unstructured) Workload {
 		w.Waits = "its controller has not acted on its latest change"
 	case total != w.Desired:
 		w.Waits = fmt.Sprintf("it has %d pods and is to have %d", total, w.Desired)
-	case object.GetKind() == "Deployment" && number(0, "status", "updatedReplicas") != w.Desired:
-		w.Waits = "it is being updated"
+	case updated(object, number) != w.Desired:
+		w.Waits = "it is being updated, or keeps pods of an older revision"
 	case hooked(object):
 		w.Waits = "it has a preDelete hook, which an eviction would not wait for: restart it (flotilla rollout restart)"
 	case noneUnavailable(object):
 		w.Waits = "its maxUnavailable is 0: restart it (flotilla rollout restart), or raise maxUnavailable"
 	}
 	return w
+}
+
+// updated returns how many pods of a workload are of its newest revision. A ReplicaSet has no revisions.
+func updated(object *unstructured.Unstructured, number func(int64, ...string) int64) int64 {
+	switch object.GetKind() {
+	case "ReplicaSet":
+		return number(1, "spec", "replicas")
+	case "DaemonSet":
+		return number(0, "status", "updatedNumberScheduled")
+	}
+	return number(0, "status", "updatedReplicas")
 }
 
 // noneUnavailable reports whether the user of a workload lets none of its pods be unavailable. A percentage that comes
@@ -133,6 +154,32 @@ func (w Workload) Complete(pods []*corev1.Pod) bool {
 		}
 	}
 	return ready >= w.Desired && w.Ready >= w.Desired
+}
+
+// leavingFor is for how long after its grace period a pod that is being deleted counts as on its way out. One whose
+// node is away stays for ever.
+const leavingFor = 30 * time.Second
+
+// leaving returns how many pods with the sidecars are being deleted and are to be created again, other than one of each
+// workload in flight. They may have been evicted by an agent that has stopped since.
+func leaving(set *Set, pods []*corev1.Pod, now time.Time) (n int) {
+	if own := set.Spec.Flotilla; own == nil || own.Recreate != v1beta1.SidecarSetRecreateIfNeeded {
+		return 0
+	}
+	counted := maps.Clone(set.InFlight)
+	for _, pod := range pods {
+		owner := ownerOf(pod)
+		if pod.DeletionTimestamp == nil || podstate.Ended(pod) || owner == "" || !marks.Injected(pod, set.Name) ||
+			now.After(pod.DeletionTimestamp.Add(leavingFor)) {
+			continue
+		}
+		if counted[owner] {
+			delete(counted, owner)
+			continue
+		}
+		n++
+	}
+	return n
 }
 
 // ownerOf returns the uid of the controller that creates the pod again, "" if none does.

@@ -15,6 +15,7 @@ package rollout
 import (
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,14 +37,18 @@ type Set struct {
 	Revision, Version string
 	// Held are pods that must not be disrupted now, because a budget refused it. Others go first.
 	Held map[types.UID]bool
+	// Refused says when pods, or of evictions all pods of workloads, were refused last. Those come behind others.
+	Refused map[types.UID]time.Time
 	// Recreates: the user wants pods to be created again that no patch can bring up to date, and that can be.
 	Recreates bool
-	// Recreate: it is time to do so; pods that no patch can bring up to date are evicted, if a workload creates them again.
+	// Recreate: it is time to do so. Pods that no patch can bring up to date are evicted, if a workload creates them.
 	Recreate bool
 	// Missing are selected pods that were created without the sidecars.
 	Missing []*corev1.Pod
 	// InFlight are the uids of workloads that have not replaced an evicted pod yet.
 	InFlight map[types.UID]bool
+	// Absent is how many evicted pods are gone, and their workloads have created no pod since.
+	Absent int
 	// Grant is what a hub grants, nil without one. It holds in place of partition and maxUnavailable.
 	Grant *Grant
 }
@@ -55,6 +60,8 @@ type view struct {
 	updated, upgradable bool
 	// consistent: the containers run the images of the pod's spec. ready: so they do, and the pod is ready.
 	consistent, ready bool
+	// missing: it was created without the sidecars.
+	missing bool
 }
 
 // viewOf returns what a pod has; false if it does not have the sidecars of the set. A pod that lacks a container, such
