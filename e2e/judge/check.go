@@ -303,13 +303,14 @@ func (c *Checker) kept(set *checkedCell, before, now *checkedPod, e *Entry) {
 	if set == nil || before == nil || before.available || !before.Ready || !before.Active || now.Ready && now.Active {
 		return
 	}
-	if ours, _ := c.cause(now, e); !ours {
+	if ours, _ := c.cause(before, now, e); !ours {
 		set.losses = append(set.losses, loss{now.UID, e.At, e.Version, before.ReadySince.Add(set.MinReady)})
 	}
 }
 
-// cause reports whether our programs made a pod unavailable, and how.
-func (c *Checker) cause(now *checkedPod, e *Entry) (ours bool, how string) {
+// cause reports whether the cell's controller made a pod unavailable, and how. What a SidecarSet updates is within limits
+// of its own.
+func (c *Checker) cause(before, now *checkedPod, e *Entry) (ours bool, how string) {
 	switch {
 	case now.Ended && now.Deleted.IsZero():
 		return false, "it ended by itself"
@@ -318,6 +319,8 @@ func (c *Checker) cause(now *checkedPod, e *Entry) (ours bool, how string) {
 			return true, "deleted by us"
 		}
 		return false, "deleted by others"
+	case now.Updating && before.Sidecar != now.Sidecar && before.Image == now.Image:
+		return false, "its sidecar is updated"
 	case now.Updating:
 		return true, "updated in place"
 	}
@@ -326,7 +329,7 @@ func (c *Checker) cause(now *checkedPod, e *Entry) (ours bool, how string) {
 
 // lost takes that a pod is not available any more.
 func (c *Checker) lost(set *checkedCell, before, now *checkedPod, e *Entry) {
-	ours, how := c.cause(now, e)
+	ours, how := c.cause(before, now, e)
 	c.record(e.At, e.Cluster, fmt.Sprintf("pod %s unavailable: %s", now.Name, how))
 	if set == nil {
 		return // its CloneSet is gone

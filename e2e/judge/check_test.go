@@ -119,6 +119,14 @@ func (p *past) update(cluster string, names ...string) *past {
 	return p
 }
 
+// sidecar updates the sidecars of pods in place.
+func (p *past) sidecar(cluster string, names ...string) *past {
+	for _, name := range names {
+		p.pod(cluster, name, func(pod *Pod) { pod.Sidecar, pod.Ready, pod.Updating = "new", false, true })
+	}
+	return p
+}
+
 func (p *past) remove(cluster string, byUs bool, names ...string) *past {
 	for _, name := range names {
 		p.asks(cluster, name, Deletion{Ours: byUs, Code: 200})
@@ -217,6 +225,7 @@ func TestCheck(t *testing.T) {
 			running(3, 0, 2, 1).set("a", 2, 3, 0, 0, 1).update("a", "1", "2").rest(9), nil},
 		{"and then it counts", running(3, 0, 2, 1).set("a", 2, 3, 0, 0, 2).update("a", "1").rest(9), []string{ruleCell}},
 		{"a pod lost to a node is nobody's", running(1, 0, 1, 1).remove("a", false, "1").update("b", "1").rest(9), nil},
+		{"nor is one whose sidecar is updated", running(1, 0, 1, 1).sidecar("a", "1").update("b", "1").rest(9), nil},
 		{"but its cell has one less to take", running(2, 0, 1, 1).remove("a", false, "1").rest(9).update("a", "2").rest(9),
 			[]string{ruleCell}},
 		{"unless it cannot have known", running(2, 0, 1, 1).remove("a", false, "1").update("a", "2").rest(9), nil},
