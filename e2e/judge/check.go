@@ -308,8 +308,8 @@ func (c *Checker) kept(set *checkedCell, before, now *checkedPod, e *Entry) {
 	}
 }
 
-// cause reports whether the cell's controller made a pod unavailable, and how. What a SidecarSet updates is within limits
-// of its own.
+// cause reports whether the cell's controller made a pod unavailable, and how. What a SidecarSet updates is within
+// limits of its own.
 func (c *Checker) cause(before, now *checkedPod, e *Entry) (ours bool, how string) {
 	switch {
 	case now.Ended && now.Deleted.IsZero():
