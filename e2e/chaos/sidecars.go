@@ -82,7 +82,7 @@ func (s *sidecars) containers(image string) []any {
 	return []any{map[string]any{"name": judge.SidecarName, "image": image, "podInjectPolicy": "AfterAppContainer"}}
 }
 
-// play changes the image until ctx ends. Some cannot be pulled, and some are those of before.
+// play changes the image until ctx ends. Some cannot be pulled, and some are previous ones.
 func (s *sidecars) play(ctx context.Context) {
 	for pause(ctx, leastPause+time.Duration(s.draw.Int64N(int64(mostPause-leastPause)))) {
 		var err error

@@ -39,7 +39,7 @@ func templateBefore(
 	if entries := add.overrides[cells[0].Cluster]; len(entries) > 0 {
 		overridden, misfit, err := override.Apply(manifest, entries, kind.Guarded)
 		if err != nil {
-			return "", fmt.Errorf("override the template of before of %s for %s: %w", name, cells[0].Cluster, err)
+			return "", fmt.Errorf("override the previous template of %s for %s: %w", name, cells[0].Cluster, err)
 		}
 		if misfit != nil {
 			return "", nil // it is about the template of now
@@ -48,7 +48,7 @@ func templateBefore(
 	}
 	template, err := templateIn(kind, manifest)
 	if err != nil {
-		return "", fmt.Errorf("read the template of before of %s: %w", name, err)
+		return "", fmt.Errorf("read the previous template of %s: %w", name, err)
 	}
 	return string(template), nil
 }

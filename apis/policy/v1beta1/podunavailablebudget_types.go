@@ -122,7 +122,7 @@ func (s *PodUnavailableBudgetSpec) FailurePolicy() PubFailurePolicy {
 }
 
 // FixedTotal returns how many pods there are to be by protectTotalReplicas, or by its annotation where the field is not
-// set; false if neither says so.
+// set; false if neither has it.
 func (p *PodUnavailableBudget) FixedTotal() (int32, bool) {
 	if n := p.Spec.ProtectTotalReplicas; n != nil {
 		return *n, true
