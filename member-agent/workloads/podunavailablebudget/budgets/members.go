@@ -104,16 +104,21 @@ func Protects(
 	if names(w) {
 		return true, nil
 	}
-	if target.Kind != apps.UnitedDeploymentKind.Kind {
+	if !Indirect(pub) {
 		return false, nil
 	}
-	// Its workloads make the pods.
 	object, _, err := read(ctx, reader, pub.Namespace, w)
 	if err != nil || object == nil {
 		return false, err
 	}
 	parent, ok := owner(object)
 	return ok && names(parent), nil
+}
+
+// Indirect reports whether the workloads of the target make the pods. To find such pods takes a read of those workloads,
+// which may come later than the pods, or be deleted before them.
+func Indirect(pub *v1beta1.PodUnavailableBudget) bool {
+	return pub.Spec.TargetReference != nil && pub.Spec.TargetReference.Kind == apps.UnitedDeploymentKind.Kind
 }
 
 // read returns a workload of a kind that the cache has, nil for others and if there is none.

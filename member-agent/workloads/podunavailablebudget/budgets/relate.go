@@ -100,15 +100,18 @@ func (r *relator) relate(ctx context.Context, request *admission.Request) error 
 	slices.SortFunc(list.Items, func(a, b v1beta1.PodUnavailableBudget) int { return strings.Compare(a.Name, b.Name) })
 	for i := range list.Items {
 		pub := &list.Items[i]
-		limits, err := r.keeper.limits(ctx, pub)
-		if err != nil {
-			return err
-		}
 		protects, err := Protects(ctx, r.keeper.client, pub, pod)
 		if err != nil {
 			return err
 		}
-		if limits && protects {
+		if !protects {
+			continue
+		}
+		limits, err := r.keeper.limits(ctx, pub)
+		if err != nil {
+			return err
+		}
+		if limits {
 			return request.Change(func(pod *corev1.Pod) error {
 				for name, value := range Relation(pub) {
 					metav1.SetMetaDataAnnotation(&pod.ObjectMeta, name, value)
