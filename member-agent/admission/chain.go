@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,11 +19,14 @@ import (
 // maxReview bounds the size of a request. An API server accepts objects of 3 MB; its request has the object once.
 const maxReview = 8 << 20
 
+// usualReview is the room for a request to begin with: most fit.
+const usualReview = 16 << 10
+
 // Request is the creation of a pod, on which the mutators work one after the other.
 type Request struct {
 	*admissionv1.AdmissionRequest
-	// sent is the pod as the API server sent it, pod is what the mutators made of it. They are one object until the first
-	// change.
+	// sent is the pod as the API server sent it, without managedFields, pod is what the mutators made of it. They are one
+	// object until the first change.
 	sent, pod *corev1.Pod
 	err       error
 	waited    bool
@@ -31,7 +35,8 @@ type Request struct {
 // Waited notes that the answer waited for a cache.
 func (r *Request) Waited() { r.waited = true }
 
-// Pod returns the pod as the mutators before left it, with its namespace; only Change changes it.
+// Pod returns the pod as the mutators before left it, with its namespace and without managedFields; only Change changes
+// it.
 func (r *Request) Pod() (*corev1.Pod, error) {
 	if r.pod == nil && r.err == nil {
 		pod := &corev1.Pod{}
@@ -39,10 +44,15 @@ func (r *Request) Pod() (*corev1.Pod, error) {
 			r.err = fmt.Errorf("decode the pod: %w", err)
 			return nil, r.err
 		}
-		pod.Namespace = r.Namespace
-		r.sent, r.pod = pod, pod
+		r.decoded(pod)
 	}
 	return r.pod, r.err
+}
+
+// decoded takes the pod of the request.
+func (r *Request) decoded(pod *corev1.Pod) {
+	pod.Namespace, pod.ManagedFields = r.Namespace, nil
+	r.sent, r.pod = pod, pod
 }
 
 // Change applies f to the pod. After an error of f the pod is what it was.
@@ -64,7 +74,7 @@ func (r *Request) patch() ([]byte, error) {
 	if r.pod == r.sent {
 		return nil, nil
 	}
-	return patchOf(r.Object.Raw, r.sent, r.pod)
+	return patchOf(func() ([]byte, error) { return r.Object.Raw, nil }, r.sent, r.pod)
 }
 
 // endpoint answers the API server. It is safe for concurrent use if admit is.
@@ -118,12 +128,12 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // answer returns the AdmissionReview that answers the one in body. again: another replica may have another answer.
 func (e *endpoint) answer(ctx context.Context, body io.Reader) (answer []byte, again bool, err error) {
-	data, err := io.ReadAll(body)
-	if err != nil {
+	data := bytes.NewBuffer(make([]byte, 0, usualReview))
+	if _, err := data.ReadFrom(body); err != nil {
 		return nil, false, fmt.Errorf("read the AdmissionReview: %w", err)
 	}
 	var review admissionv1.AdmissionReview
-	if err := json.Unmarshal(data, &review); err != nil {
+	if err := json.Unmarshal(data.Bytes(), &review); err != nil {
 		return nil, false, fmt.Errorf("decode the AdmissionReview: %w", err)
 	}
 	if review.Request == nil {
