@@ -189,7 +189,9 @@ func sorted(t *testing.T, raw json.RawMessage) string {
 // TestPatchOfAnyPods changes random pods into others, and into mixtures of both.
 func TestPatchOfAnyPods(t *testing.T) {
 	filler := randfill.NewWithSeed(1).NilChance(0.5).NumElements(1, 3).Funcs(
-		func(q *resource.Quantity, c randfill.Continue) { *q = *resource.NewQuantity(c.Int63n(1000), resource.DecimalSI) },
+		func(q *resource.Quantity, c randfill.Continue) {
+			*q = *resource.NewQuantity(c.Int63n(1000), resource.DecimalSI)
+		},
 		func(v *intstr.IntOrString, c randfill.Continue) { *v = intstr.FromInt32(c.Int31()) },
 		func(s *metav1.Time, c randfill.Continue) { *s = metav1.Unix(c.Int63n(1<<30), 0).Rfc3339Copy() },
 		func(s *metav1.FieldsV1, _ randfill.Continue) { s.Raw = []byte("{}") },
