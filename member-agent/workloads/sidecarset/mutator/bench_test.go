@@ -2,7 +2,6 @@ package mutator
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -13,31 +12,16 @@ import (
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/admission"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/allow"
 )
-
-// cached lists SidecarSets like the manager's cache: it copies the head of each one.
-type cached struct {
-	client.Reader
-	sets []*v1beta1.SidecarSet
-}
-
-func (c *cached) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	objects := make([]runtime.Object, 0, len(c.sets))
-	for _, set := range c.sets {
-		objects = append(objects, set)
-	}
-	return meta.SetList(list, objects)
-}
 
 // reviewOf returns the request of an API server about the pod.
 func reviewOf(b *testing.B, pod *corev1.Pod) []byte {
@@ -86,17 +70,20 @@ func usualPod(app string) *corev1.Pod {
 // BenchmarkHandler measures the time between a request's body and the answer's, with 100 SidecarSets.
 func BenchmarkHandler(b *testing.B) {
 	const sets = 100
-	reader := &cached{}
+	store := toolscache.NewStore(toolscache.MetaNamespaceKeyFunc)
 	for i := range sets {
-		reader.sets = append(reader.sets, setOf(fmt.Sprint("set-", i), func(set *v1beta1.SidecarSet) {
+		set := setOf(fmt.Sprint("set-", i), func(set *v1beta1.SidecarSet) {
 			set.Spec.Selector.MatchLabels["app"] = fmt.Sprint("app-", i)
 			set.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "side", MountPath: "/side"}}
 			set.Spec.Volumes = []v1beta1.SidecarVolume{{Volume: corev1.Volume{Name: "side"}}}
 			set.UID = types.UID(fmt.Sprintf("00000000-0000-0000-0000-%012d", i))
-		}))
+		})
+		if err := store.Add(set); err != nil {
+			b.Fatal(err)
+		}
 	}
-	m := &mutator{reader: reader, memo: memo{sets: map[string]*prepared{}}, allowed: &allow.Source{},
-		log: logr.Discard(), clock: clock.RealClock{}, caches: &caches{}}
+	m := &mutator{memo: memo{sets: map[string]*prepared{}}, allowed: &allow.Source{},
+		log: logr.Discard(), clock: clock.RealClock{}, caches: &caches{store: store}}
 	m.caches.listed.Store(true)
 	server := admission.NewHandler(logr.Discard(), time.Second, admission.Mutator{Name: "test", Mutate: m.mutate})
 	for _, tt := range []struct {
