@@ -29,7 +29,9 @@ func keeperOf(t *testing.T, objects ...client.Object) *Keeper {
 		t.Fatal(err)
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
-	return &Keeper{client: c, live: c, budgets: map[types.NamespacedName]*budget{}}
+	listed := &known{cache: lists{from: c}}
+	listed.listed.Store(true)
+	return &Keeper{client: c, live: c, known: listed, budgets: map[types.NamespacedName]*budget{}}
 }
 
 func web(labels map[string]string) metav1.ObjectMeta {
