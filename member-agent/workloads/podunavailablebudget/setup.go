@@ -36,7 +36,7 @@ func Add(ctx context.Context, env *workload.Env) error {
 	inNamespace := handler.EnqueueRequestsFromMapFunc(r.inNamespace)
 	asked := builder.WithPredicates(predicate.GenerationChangedPredicate{})
 	b.Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, inNamespace) // of all namespaces
-	b.Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.protecting),
+	b.Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.counting),
 		builder.WithPredicates(counts(env.Clock.Now))).
 		Watches(&v1beta1.PodUnavailableBudget{}, inNamespace, asked). // they may overlap
 		Watches(&apps.CloneSet{}, inNamespace, asked).
@@ -76,33 +76,28 @@ func counts(now func() time.Time) predicate.Predicate {
 }
 
 // inNamespace returns the budgets of the namespace of an object.
-func (r *Reconciler) inNamespace(ctx context.Context, object client.Object) []reconcile.Request {
-	return r.budgets(ctx, object.GetNamespace(), func(*v1beta1.PodUnavailableBudget) bool { return true })
+func (r *Reconciler) inNamespace(ctx context.Context, object client.Object) (out []reconcile.Request) {
+	var list v1beta1.PodUnavailableBudgetList
+	// An error is not retried: the cache answers once it has the kind, and each object has a pass then.
+	_ = r.Client.List(ctx, &list, client.InNamespace(object.GetNamespace()), client.UnsafeDisableDeepCopy)
+	for i := range list.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return out
 }
 
-// protecting returns the budgets that protect a pod: no other one counts it. A namespace can have hundreds of budgets.
-func (r *Reconciler) protecting(ctx context.Context, object client.Object) []reconcile.Request {
+// counting returns the budgets that count a pod. A namespace can have hundreds of budgets.
+func (r *Reconciler) counting(ctx context.Context, object client.Object) (out []reconcile.Request) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
 		return r.inNamespace(ctx, object)
 	}
-	return r.budgets(ctx, pod.Namespace, func(pub *v1beta1.PodUnavailableBudget) bool {
-		protects, err := budgets.Protects(ctx, r.Client, pub, pod)
-		return protects || err != nil || budgets.Indirect(pub)
-	})
-}
-
-// budgets returns those of the budgets of a namespace that are wanted.
-func (r *Reconciler) budgets(
-	ctx context.Context, namespace string, wanted func(*v1beta1.PodUnavailableBudget) bool,
-) (out []reconcile.Request) {
-	var list v1beta1.PodUnavailableBudgetList
-	// An error is not retried: the cache answers once it has the kind, and each object has a pass then.
-	_ = r.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy)
-	for i := range list.Items {
-		if pub := &list.Items[i]; wanted(pub) {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pub)})
-		}
+	all, err := r.keeper.Counting(ctx, pod)
+	if err != nil {
+		return r.inNamespace(ctx, object)
+	}
+	for _, pub := range all {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pub)})
 	}
 	return out
 }

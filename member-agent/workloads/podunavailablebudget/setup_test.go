@@ -1,20 +1,12 @@
 package podunavailablebudget
 
 import (
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-
-	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // TestCounts changes a pod that is pending.
@@ -54,56 +46,6 @@ func TestCounts(t *testing.T) {
 		row.change(is)
 		if got := passes.Update(event.UpdateEvent{ObjectOld: was, ObjectNew: is}); got != row.want {
 			t.Errorf("%s: %t", name, got)
-		}
-	}
-}
-
-// TestProtecting: an event of a pod brings a pass over those budgets that count it, and no others.
-func TestProtecting(t *testing.T) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, policy.AddToScheme, apps.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	budget := func(name string, spec policy.PodUnavailableBudgetSpec) *policy.PodUnavailableBudget {
-		return &policy.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: spec}
-	}
-	selects := func(app string) policy.PodUnavailableBudgetSpec {
-		return policy.PodUnavailableBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}
-	}
-	targets := func(kind, name string) policy.PodUnavailableBudgetSpec {
-		return policy.PodUnavailableBudgetSpec{TargetReference: &policy.TargetReference{
-			APIVersion: apps.GroupVersion.String(), Kind: kind, Name: name}}
-	}
-	elsewhere := budget("elsewhere", selects("web"))
-	elsewhere.Namespace = "other"
-	r := &Reconciler{Controller: &workload.Controller[*policy.PodUnavailableBudget, memory]{
-		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(elsewhere,
-			budget("web", selects("web")), budget("api", selects("api")),
-			budget("cloneset", targets("CloneSet", "web")), budget("other-cloneset", targets("CloneSet", "api")),
-			budget("united", targets("UnitedDeployment", "web"))).Build(),
-	}}
-	owned := []metav1.OwnerReference{{APIVersion: apps.GroupVersion.String(), Kind: "CloneSet", Name: "web",
-		Controller: new(true)}}
-	for name, row := range map[string]struct {
-		labels map[string]string
-		owners []metav1.OwnerReference
-		want   string
-	}{
-		"selected":             {labels: map[string]string{"app": "web"}, want: "united web"},
-		"selected by no label": {labels: map[string]string{"tier": "web"}, want: "united"},
-		"of a workload":        {owners: owned, want: "cloneset united"},
-	} {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "p", Labels: row.labels,
-			OwnerReferences: row.owners}}
-		var names []string
-		for _, request := range r.protecting(t.Context(), pod) {
-			names = append(names, request.Name)
-		}
-		slices.Sort(names)
-		if got := strings.Join(names, " "); got != row.want {
-			t.Errorf("%s: %q, want %q", name, got, row.want)
 		}
 	}
 }

@@ -104,7 +104,7 @@ func Protects(
 	if names(w) {
 		return true, nil
 	}
-	if !Indirect(pub) {
+	if !indirect(pub) {
 		return false, nil
 	}
 	object, _, err := read(ctx, reader, pub.Namespace, w)
@@ -115,9 +115,22 @@ func Protects(
 	return ok && names(parent), nil
 }
 
-// Indirect reports whether the workloads of the target make the pods. To find such pods takes a read of those workloads,
-// which may come later than the pods, or be deleted before them.
-func Indirect(pub *v1beta1.PodUnavailableBudget) bool {
+// Counting returns the budgets that an event of the pod changes the counts of: those that protect it, and those whose
+// targets may do so by workloads that are in the cache later than their pods, or are deleted before them. It errs until
+// the budgets are listed.
+func (k *Keeper) Counting(ctx context.Context, pod *corev1.Pod) ([]*v1beta1.PodUnavailableBudget, error) {
+	all, err := k.known.in(ctx, pod.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(pub *v1beta1.PodUnavailableBudget) bool {
+		protects, err := Protects(ctx, k.client, pub, pod)
+		return !protects && err == nil && !indirect(pub)
+	}), nil
+}
+
+// indirect reports whether the workloads of the target make the pods.
+func indirect(pub *v1beta1.PodUnavailableBudget) bool {
 	return pub.Spec.TargetReference != nil && pub.Spec.TargetReference.Kind == apps.UnitedDeploymentKind.Kind
 }
 
