@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -297,8 +298,10 @@ func (a *admissions) likePatch(ctx context.Context) ([]byte, error) {
 	}
 	operations := []operation{{"add", "/metadata/annotations", annotations}}
 	for i := range pod.Spec.Containers {
-		if pod.Spec.Containers[i].Name == sidecarName {
-			operations = append(operations, operation{"add", fmt.Sprint("/spec/containers/", i), pod.Spec.Containers[i]})
+		if c := pod.Spec.Containers[i]; c.Name == sidecarName {
+			mounts := slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name != sidecarName })
+			operations = append(operations, operation{"add", fmt.Sprint("/spec/containers/", i),
+				corev1.Container{Name: c.Name, Image: c.Image, Env: c.Env, VolumeMounts: mounts}})
 		}
 	}
 	volume := operation{"add", "/spec/volumes/-", nil}
