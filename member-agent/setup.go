@@ -123,7 +123,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 // everything else all but managedFields, which are a third of many objects. Of all webhook configurations it watches
 // our own.
 func CacheOptions() cache.Options {
-	return cache.Options{DefaultTransform: podset.Slim, ByObject: map[client.Object]cache.ByObject{
+	return cache.Options{DefaultTransform: podset.NewSlim(), ByObject: map[client.Object]cache.ByObject{
 		&appsv1.ReplicaSet{}: {Transform: mutator.Slim},
 		&batchv1.Job{}:       {Transform: mutator.Slim},
 		&corev1.Node{}:       {Transform: workload.SlimNode},

@@ -9,8 +9,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -34,6 +36,8 @@ const (
 	createRate = 50
 	// The objects that the member has.
 	sidecarSets, podBudgets, workloadSpreads = 100, 100, 50
+	// sidecarName is that of the container that a SidecarSet adds, and of its volume.
+	sidecarName = "side"
 	// labelSide is on a namespace: which side its pods are created for.
 	labelSide = "bench-side"
 )
@@ -44,13 +48,20 @@ type side string
 const (
 	sideChain side = "bench-chain" // by the agent
 	sideNoop  side = "bench-no-op" // by a webhook that answers at once, for the same pods
+	sidePatch side = "bench-patch" // by a webhook that answers at once with the agent's patch
 	sideBare  side = "bench-bare"  // by nothing
 )
 
-func sides() []side { return []side{sideChain, sideNoop, sideBare} }
+func sides() []side { return []side{sideChain, sideNoop, sidePatch, sideBare} }
+
+// floor names a side that the chain is compared with.
+func (s side) floor() string {
+	return map[side]string{sideNoop: "no-op webhook", sidePatch: "fixed patch", sideBare: "bare API server"}[s]
+}
 
 // admissionSection creates pods at a steady pace, one after the other through the agent's chain, through a webhook that
-// does nothing, and without any; then it scales a CloneSet out with a sidecar and without.
+// does nothing, through one that answers with a fixed patch, and without any; then it scales a CloneSet out with a
+// sidecar and without.
 func admissionSection(ctx context.Context, b *bench) error {
 	if err := inPendingCluster(ctx, b, func(ctx context.Context, f *fleet.Fleet, c *connection) error {
 		return (&admissions{bench: b, connection: c, fleet: f}).run(ctx)
@@ -108,11 +119,15 @@ func (a *admissions) run(ctx context.Context) error {
 	if err := a.fill(ctx); err != nil {
 		return err
 	}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(answerNothing))
+	var patch atomic.Pointer[[]byte]
+	mux := http.NewServeMux()
+	mux.Handle("/"+string(sideNoop), fixedAnswer(func() []byte { return nil }))
+	mux.Handle("/"+string(sidePatch), fixedAnswer(func() []byte { return *patch.Load() }))
+	server := httptest.NewUnstartedServer(mux)
 	server.EnableHTTP2 = true // as the agent's server
 	server.StartTLS()
 	defer server.Close()
-	if err := a.divide(ctx, server); err != nil {
+	if err := a.divide(ctx, server, &patch); err != nil {
 		return err
 	}
 	if _, err := a.create(ctx, "warm", min(a.creates, 50)); err != nil {
@@ -189,19 +204,20 @@ func sidecarSetFor(name, app string, fail bool) *appsv1beta1.SidecarSet {
 		Spec: appsv1beta1.SidecarSetSpec{
 			Selector: selector(app),
 			Containers: []appsv1beta1.SidecarContainer{{
-				Container: corev1.Container{Name: "side", Image: "registry.example/side:v1",
-					VolumeMounts: []corev1.VolumeMount{{Name: "side", MountPath: "/side"}}},
+				Container: corev1.Container{Name: sidecarName, Image: "registry.example/side:v1",
+					VolumeMounts: []corev1.VolumeMount{{Name: sidecarName, MountPath: "/side"}}},
 			}},
-			Volumes: []appsv1beta1.SidecarVolume{{Volume: corev1.Volume{Name: "side",
+			Volumes: []appsv1beta1.SidecarVolume{{Volume: corev1.Volume{Name: sidecarName,
 				VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}},
 			Flotilla: &appsv1beta1.SidecarSetFlotilla{FailurePolicy: policy},
 		},
 	}
 }
 
-// divide has the agent's webhooks asked about pods of one namespace alone, and a server that does nothing about those
-// of another one, by as many webhooks with the same rules and conditions.
-func (a *admissions) divide(ctx context.Context, server *httptest.Server) error {
+// divide has the agent's webhooks asked about pods of one namespace alone, and the server about those of two others, by
+// as many webhooks with the same rules and conditions. It stores the patch that the server answers with for the second
+// one.
+func (a *admissions) divide(ctx context.Context, server *httptest.Server, patch *atomic.Pointer[[]byte]) error {
 	if err := a.eventually(ctx, "pods get their sidecars", func(ctx context.Context) string {
 		return a.injected(ctx, sideChain, true)
 	}); err != nil {
@@ -219,31 +235,87 @@ func (a *admissions) divide(ctx context.Context, server *httptest.Server) error 
 	if err := a.Update(ctx, live); err != nil {
 		return fmt.Errorf("have the agent asked about pods of namespace %s: %w", sideChain, err)
 	}
-	text, err := json.Marshal(live.Webhooks)
+	text, err := a.likePatch(ctx)
 	if err != nil {
-		return fmt.Errorf("copy the webhooks of the agent: %w", err)
+		return err
 	}
-	other := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: string(sideNoop)}}
-	err = json.Unmarshal([]byte(strings.ReplaceAll(string(text), string(sideChain), string(sideNoop))), &other.Webhooks)
-	if err != nil {
-		return fmt.Errorf("copy the webhooks of the agent: %w", err)
-	}
-	for i := range other.Webhooks {
-		other.Webhooks[i].ClientConfig = admissionregistrationv1.WebhookClientConfig{URL: new(server.URL),
-			CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})}
-	}
-	if err := a.Create(ctx, other); err != nil {
-		return fmt.Errorf("create the webhooks that do nothing: %w", err)
+	patch.Store(&text)
+	for _, s := range []side{sideNoop, sidePatch} {
+		if err := a.copyTo(ctx, s, live.Webhooks, server); err != nil {
+			return err
+		}
 	}
 	for _, s := range sides() {
 		if err := a.eventually(ctx, "webhooks are divided", func(ctx context.Context) string {
-			return a.injected(ctx, s, s == sideChain)
+			return a.injected(ctx, s, s == sideChain || s == sidePatch)
 		}); err != nil {
 			return err
 		}
 	}
 	a.report.add(admissionSectionName, "webhook entries", "", float64(len(live.Webhooks)))
 	return nil
+}
+
+// copyTo creates webhooks like these for the pods of a side, which the server is asked about.
+func (a *admissions) copyTo(
+	ctx context.Context, s side, webhooks []admissionregistrationv1.MutatingWebhook, server *httptest.Server,
+) error {
+	text, err := json.Marshal(webhooks)
+	if err != nil {
+		return fmt.Errorf("copy the webhooks of the agent: %w", err)
+	}
+	other := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: string(s)}}
+	err = json.Unmarshal([]byte(strings.ReplaceAll(string(text), string(sideChain), string(s))), &other.Webhooks)
+	if err != nil {
+		return fmt.Errorf("copy the webhooks of the agent: %w", err)
+	}
+	for i := range other.Webhooks {
+		other.Webhooks[i].ClientConfig = admissionregistrationv1.WebhookClientConfig{URL: new(server.URL + "/" + string(s)),
+			CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})}
+	}
+	if err := a.Create(ctx, other); err != nil {
+		return fmt.Errorf("create the webhooks of %s: %w", s, err)
+	}
+	return nil
+}
+
+// likePatch returns a patch like those of the agent: it adds the same sidecar, volume and annotations to a pod, the
+// annotations under other names of the same length, so that the agent does not take the pod for one of its own.
+func (a *admissions) likePatch(ctx context.Context) ([]byte, error) {
+	pod, err := a.core.CoreV1().Pods(string(sideChain)).Create(ctx, podFor("probe", appOf(0)),
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
+		return nil, fmt.Errorf("create a pod with a sidecar: %w", err)
+	}
+	annotations := map[string]string{}
+	for name, value := range pod.Annotations {
+		annotations[strings.ReplaceAll(name, "kruise.io/", "benchs.io/")] = value
+	}
+	type operation struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value"`
+	}
+	operations := []operation{{"add", "/metadata/annotations", annotations}}
+	for i := range pod.Spec.Containers {
+		if c := pod.Spec.Containers[i]; c.Name == sidecarName {
+			mounts := slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name != sidecarName })
+			operations = append(operations, operation{"add", fmt.Sprint("/spec/containers/", i),
+				corev1.Container{Name: c.Name, Image: c.Image, Env: c.Env, VolumeMounts: mounts}})
+		}
+	}
+	volume := operation{"add", "/spec/volumes/-", nil}
+	if len(pod.Spec.Volumes) == 1 {
+		volume.Path = "/spec/volumes"
+	}
+	for i := range pod.Spec.Volumes {
+		if v := pod.Spec.Volumes[i]; v.Name == sidecarName && len(pod.Spec.Volumes) == 1 {
+			volume.Value = []corev1.Volume{v}
+		} else if v.Name == sidecarName {
+			volume.Value = v
+		}
+	}
+	return json.Marshal(append(operations, volume))
 }
 
 // settled returns the agent's configuration when it has stood still for a few seconds: it is written once a second at
@@ -309,21 +381,26 @@ func podFor(name, app string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: t.Labels}, Spec: t.Spec}
 }
 
-// answerNothing answers an AdmissionReview with yes.
-func answerNothing(w http.ResponseWriter, r *http.Request) {
-	var review admissionv1.AdmissionReview
-	data, err := io.ReadAll(r.Body)
-	if err == nil {
-		err = json.Unmarshal(data, &review)
+// fixedAnswer answers AdmissionReviews with yes, and with the patch unless it is nil.
+func fixedAnswer(patch func() []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var review admissionv1.AdmissionReview
+		data, err := io.ReadAll(r.Body)
+		if err == nil {
+			err = json.Unmarshal(data, &review)
+		}
+		if err != nil || review.Request == nil {
+			http.Error(w, "no AdmissionReview", http.StatusBadRequest)
+			return
+		}
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+		if review.Response.Patch = patch(); review.Response.Patch != nil {
+			review.Response.PatchType = new(admissionv1.PatchTypeJSONPatch)
+		}
+		review.Request = nil
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(&review) // an answer that is not read fails at the API server
 	}
-	if err != nil || review.Request == nil {
-		http.Error(w, "no AdmissionReview", http.StatusBadRequest)
-		return
-	}
-	review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
-	review.Request = nil
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(&review) // an answer that is not read fails at the API server
 }
 
 // creations are how long creations took, in ms, those of pods that a SidecarSet selects apart. Some of them failed.
@@ -380,7 +457,7 @@ func (a *admissions) create(ctx context.Context, prefix string, n int) (map[side
 	return out, nil
 }
 
-// sideOf returns the side of creation i, and which of that side it is. Each side comes first in every third round.
+// sideOf returns the side of creation i, and which of that side it is. Each side comes first in every fourth round.
 func sideOf(i int) (s side, round int) {
 	all := sides()
 	round = i / len(all)
@@ -400,13 +477,13 @@ func (a *admissions) compare(took map[side]creations) {
 		{"pods that get a sidecar", func(c creations) []float64 { return c.selected }},
 		{"pods that nothing selects", func(c creations) []float64 { return c.others }},
 	} {
-		chain, noop, bare := of.get(took[sideChain]), of.get(took[sideNoop]), of.get(took[sideBare])
+		chain, bare := of.get(took[sideChain]), of.get(took[sideBare])
 		for _, p := range []float64{50, 99} {
 			name := fmt.Sprintf("create at %d/s, P%v, %s", createRate, p, of.name)
-			a.report.addWithFloor(admissionSectionName, name, "ms", percentile(chain, p), "no-op webhook",
-				percentile(noop, p))
-			a.report.addWithFloor(admissionSectionName, name, "ms", percentile(chain, p), "bare API server",
-				percentile(bare, p))
+			for _, s := range sides()[1:] {
+				a.report.addWithFloor(admissionSectionName, name, "ms", percentile(chain, p), s.floor(),
+					percentile(of.get(took[s]), p))
+			}
 		}
 		a.report.add(admissionSectionName, "P99 above the bare API server, "+of.name+" (aim: 5)", "ms",
 			percentile(chain, 99)-percentile(bare, 99))

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,20 +19,26 @@ import (
 // maxReview bounds the size of a request. An API server accepts objects of 3 MB; its request has the object once.
 const maxReview = 8 << 20
 
+// usualReview is the room for a request to begin with: most fit.
+const usualReview = 16 << 10
+
 // Request is the creation of a pod, on which the mutators work one after the other.
 type Request struct {
 	*admissionv1.AdmissionRequest
-	// sent is the pod as the API server sent it, pod is what the mutators made of it. They are one object until the first
-	// change.
+	// sent is the pod as the API server sent it, without managedFields, pod is what the mutators made of it. They are one
+	// object until the first change.
 	sent, pod *corev1.Pod
-	err       error
-	waited    bool
+	// raw returns the pod in the JSON of the request, where Object is empty because it was decoded with the request.
+	raw    func() ([]byte, error)
+	err    error
+	waited bool
 }
 
 // Waited notes that the answer waited for a cache.
 func (r *Request) Waited() { r.waited = true }
 
-// Pod returns the pod as the mutators before left it, with its namespace; only Change changes it.
+// Pod returns the pod as the mutators before left it, with its namespace and without managedFields; only Change changes
+// it.
 func (r *Request) Pod() (*corev1.Pod, error) {
 	if r.pod == nil && r.err == nil {
 		pod := &corev1.Pod{}
@@ -39,10 +46,15 @@ func (r *Request) Pod() (*corev1.Pod, error) {
 			r.err = fmt.Errorf("decode the pod: %w", err)
 			return nil, r.err
 		}
-		pod.Namespace = r.Namespace
-		r.sent, r.pod = pod, pod
+		r.decoded(pod)
 	}
 	return r.pod, r.err
+}
+
+// decoded takes the pod of the request.
+func (r *Request) decoded(pod *corev1.Pod) {
+	pod.Namespace, pod.ManagedFields = r.Namespace, nil
+	r.sent, r.pod = pod, pod
 }
 
 // Change applies f to the pod. After an error of f the pod is what it was.
@@ -64,12 +76,17 @@ func (r *Request) patch() ([]byte, error) {
 	if r.pod == r.sent {
 		return nil, nil
 	}
-	return patchOf(r.Object.Raw, r.sent, r.pod)
+	raw := r.raw
+	if raw == nil {
+		raw = func() ([]byte, error) { return r.Object.Raw, nil }
+	}
+	return patchOf(raw, r.sent, r.pod)
 }
 
 // endpoint answers the API server. It is safe for concurrent use if admit is.
 type endpoint struct {
-	admit    func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error)
+	admit    func(context.Context, *Request) (*admissionv1.AdmissionResponse, error)
+	decode   func([]byte) (*Request, metav1.TypeMeta, error)
 	log      logr.Logger
 	patience time.Duration
 	// differs reports whether replicas can have different answers.
@@ -90,7 +107,8 @@ func NewHandler(log logr.Logger, patience time.Duration, mutators ...Mutator) ht
 }
 
 func newHandler(log logr.Logger, patience time.Duration, metrics Metrics, mutators []Mutator) *endpoint {
-	return &endpoint{admit: chain{mutators, metrics}.admit, log: log, patience: patience, metrics: metrics}
+	return &endpoint{admit: chain{mutators, metrics}.admit, decode: decodePod, log: log, patience: patience,
+		metrics: metrics}
 }
 
 // ServeHTTP answers one AdmissionReview. What it cannot answer is a failed call, for which the API server follows the
@@ -118,38 +136,76 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // answer returns the AdmissionReview that answers the one in body. again: another replica may have another answer.
 func (e *endpoint) answer(ctx context.Context, body io.Reader) (answer []byte, again bool, err error) {
-	data, err := io.ReadAll(body)
-	if err != nil {
+	data := bytes.NewBuffer(make([]byte, 0, usualReview))
+	if _, err := data.ReadFrom(body); err != nil {
 		return nil, false, fmt.Errorf("read the AdmissionReview: %w", err)
 	}
-	var review admissionv1.AdmissionReview
-	if err := json.Unmarshal(data, &review); err != nil {
+	request, kind, err := e.decode(data.Bytes())
+	if err != nil {
 		return nil, false, fmt.Errorf("decode the AdmissionReview: %w", err)
 	}
-	if review.Request == nil {
-		return nil, false, errors.New("decode the AdmissionReview: it has no request")
-	}
-	response, err := e.admit(ctx, review.Request)
+	response, err := e.admit(ctx, request)
 	if err != nil {
 		return nil, false, err
 	}
-	review.Request, review.Response = nil, response
-	if answer, err = json.Marshal(&review); err != nil {
+	if answer, err = json.Marshal(&admissionv1.AdmissionReview{TypeMeta: kind, Response: response}); err != nil {
 		return nil, false, fmt.Errorf("encode the AdmissionReview: %w", err)
 	}
 	again = !response.Allowed && e.differs
 	return answer, again, nil
 }
 
+// errNoRequest says that an AdmissionReview asks nothing.
+var errNoRequest = errors.New("it has no request")
+
+// decode returns the request of an AdmissionReview, and the version to answer in.
+func decode(data []byte) (*Request, metav1.TypeMeta, error) {
+	var review admissionv1.AdmissionReview
+	err := json.Unmarshal(data, &review)
+	if err == nil && review.Request == nil {
+		err = errNoRequest
+	}
+	return &Request{AdmissionRequest: review.Request}, review.TypeMeta, err
+}
+
+// decodePod is decode for an endpoint that is asked about new pods: it decodes the pod in the same pass, which is most of
+// the request. What has no pod, or one that cannot be decoded, is left to decode.
+func decodePod(data []byte) (*Request, metav1.TypeMeta, error) {
+	var review struct {
+		metav1.TypeMeta `json:",inline"`
+		Request         *struct {
+			admissionv1.AdmissionRequest `json:",inline"`
+
+			Object *corev1.Pod `json:"object"`
+		} `json:"request"`
+	}
+	if err := json.Unmarshal(data, &review); err != nil || review.Request == nil || review.Request.Object == nil ||
+		!asksAboutPod(&review.Request.AdmissionRequest) {
+		return decode(data)
+	}
+	r := &Request{AdmissionRequest: &review.Request.AdmissionRequest}
+	r.raw = func() ([]byte, error) {
+		whole, _, err := decode(data)
+		if err != nil {
+			return nil, err
+		}
+		return whole.Object.Raw, nil
+	}
+	r.decoded(review.Request.Object)
+	return r, review.TypeMeta, nil
+}
+
+// asksAboutPod reports whether the request is the creation of a pod.
+func asksAboutPod(request *admissionv1.AdmissionRequest) bool {
+	return request.Operation == admissionv1.Create && request.Kind.Kind == "Pod" && request.SubResource == ""
+}
+
 // admit has the mutators change the pod.
-func (c chain) admit(
-	ctx context.Context, request *admissionv1.AdmissionRequest,
-) (*admissionv1.AdmissionResponse, error) {
-	response := &admissionv1.AdmissionResponse{UID: request.UID, Allowed: true}
-	if request.Operation != admissionv1.Create || request.Kind.Kind != "Pod" || request.SubResource != "" {
+func (c chain) admit(ctx context.Context, r *Request) (*admissionv1.AdmissionResponse, error) {
+	response := &admissionv1.AdmissionResponse{UID: r.UID, Allowed: true}
+	if !asksAboutPod(r.AdmissionRequest) {
 		return response, nil
 	}
-	r := &Request{AdmissionRequest: request}
 	defer func() {
 		if r.waited {
 			c.metrics.waited()
@@ -163,7 +219,7 @@ func (c chain) admit(
 	}
 	patch, err := r.patch()
 	if err != nil {
-		return nil, fmt.Errorf("make the patch of pod %s/%s: %w", request.Namespace, request.Name, err)
+		return nil, fmt.Errorf("make the patch of pod %s/%s: %w", r.Namespace, r.Name, err)
 	}
 	if patch != nil {
 		response.Patch, response.PatchType = patch, new(admissionv1.PatchTypeJSONPatch)

@@ -40,13 +40,12 @@ type guards []Guard
 // NewGuardHandler returns the endpoint that asks the guards, in this order. patience is how long all of them together
 // may take.
 func NewGuardHandler(log logr.Logger, patience time.Duration, all ...Guard) http.Handler {
-	return &endpoint{admit: guards(all).admit, log: log, patience: patience, differs: true}
+	return &endpoint{admit: guards(all).admit, decode: decode, log: log, patience: patience, differs: true}
 }
 
 // admit asks the guards until one refuses.
-func (g guards) admit(
-	ctx context.Context, request *admissionv1.AdmissionRequest,
-) (*admissionv1.AdmissionResponse, error) {
+func (g guards) admit(ctx context.Context, r *Request) (*admissionv1.AdmissionResponse, error) {
+	request := r.AdmissionRequest
 	response := &admissionv1.AdmissionResponse{UID: request.UID, Allowed: true}
 	for _, guard := range g {
 		status, err := guard.Review(ctx, request)

@@ -4,9 +4,11 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
@@ -143,7 +145,7 @@ func TestSlimSharesResourcesThatAreAsAskedFor(t *testing.T) {
 	}
 }
 
-// BenchmarkSlim tells how many bytes a pod keeps as the API server sends it, and slim.
+// BenchmarkSlim reports how many bytes a pod takes in the cache.
 func BenchmarkSlim(b *testing.B) {
 	source := whole()
 	status := &source.Status.ContainerStatuses[0]
@@ -159,21 +161,62 @@ func BenchmarkSlim(b *testing.B) {
 		b.Fatal(err)
 	}
 	const pods = 2000 // enough that the rest of the process is little beside them
-	for b.Loop() {
-		all := make([]*corev1.Pod, pods)
-		before := heap()
-		for i := range all {
-			pod := &corev1.Pod{}
-			if err := pod.Unmarshal(data); err != nil {
-				b.Fatal(err)
+	for _, tt := range []struct {
+		name string
+		slim func(any) (any, error)
+	}{{"alone", podset.Slim}, {"replicas", podset.NewSlim()}} {
+		b.Run(tt.name, func(b *testing.B) {
+			for b.Loop() {
+				all := make([]*corev1.Pod, pods)
+				before := heap()
+				for i := range all {
+					pod := &corev1.Pod{}
+					if err := pod.Unmarshal(data); err != nil {
+						b.Fatal(err)
+					}
+					if _, err := tt.slim(pod); err != nil {
+						b.Fatal(err)
+					}
+					all[i] = pod
+				}
+				b.ReportMetric(float64(heap()-before)/pods, "B/pod")
+				runtime.KeepAlive(all)
 			}
-			if _, err := podset.Slim(pod); err != nil {
-				b.Fatal(err)
-			}
-			all[i] = pod
+		})
+	}
+}
+
+// TestNewSlimSharesWhatReplicasHaveInCommon: the pods are as Slim leaves them, and equal parts are there once.
+func TestNewSlimSharesWhatReplicasHaveInCommon(t *testing.T) {
+	slim := podset.NewSlim()
+	var pods []*corev1.Pod
+	for i := range 5000 {
+		pod, want := whole(), whole()
+		for _, p := range []*corev1.Pod{pod, want} {
+			p.Labels["index"] = strconv.Itoa(i / 2)
+			p.Spec.NodeName = strconv.Itoa(i)
+			p.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = *resource.NewQuantity(int64(i/2),
+				resource.BinarySI)
 		}
-		b.ReportMetric(float64(heap()-before)/pods, "B/pod")
-		runtime.KeepAlive(all)
+		got, err := slim(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := podset.Slim(want); err != nil {
+			t.Fatal(err)
+		}
+		if !equality.Semantic.DeepEqual(got, want) {
+			t.Fatalf("pod %d is %+v, want %+v", i, got, want)
+		}
+		pods = append(pods, pod)
+	}
+	same := func(a, b *corev1.Pod) bool {
+		return reflect.ValueOf(a.Labels).Pointer() == reflect.ValueOf(b.Labels).Pointer() &&
+			reflect.ValueOf(a.Spec.Containers[0].Resources.Requests).Pointer() ==
+				reflect.ValueOf(b.Spec.Containers[0].Resources.Requests).Pointer()
+	}
+	if !same(pods[0], pods[1]) || !same(pods[4998], pods[4999]) || same(pods[1], pods[2]) {
+		t.Error("equal pods share nothing, or different ones share")
 	}
 }
 

@@ -9,9 +9,6 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -39,7 +36,8 @@ func Add(ctx context.Context, env *workload.Env) error {
 	inNamespace := handler.EnqueueRequestsFromMapFunc(r.inNamespace)
 	asked := builder.WithPredicates(predicate.GenerationChangedPredicate{})
 	b.Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, inNamespace) // of all namespaces
-	b.Watches(&corev1.Pod{}, inNamespace, builder.WithPredicates(counts(env.Clock.Now))).
+	b.Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.counting),
+		builder.WithPredicates(counts(env.Clock.Now))).
 		Watches(&v1beta1.PodUnavailableBudget{}, inNamespace, asked). // they may overlap
 		Watches(&apps.CloneSet{}, inNamespace, asked).
 		Watches(&apps.StatefulSet{}, inNamespace, asked).
@@ -77,16 +75,29 @@ func counts(now func() time.Time) predicate.Predicate {
 	}}
 }
 
-// inNamespace returns the budgets of the namespace of an object: one that has no pod yet must learn of its first one.
+// inNamespace returns the budgets of the namespace of an object.
 func (r *Reconciler) inNamespace(ctx context.Context, object client.Object) (out []reconcile.Request) {
 	var list v1beta1.PodUnavailableBudgetList
 	// An error is not retried: the cache answers once it has the kind, and each object has a pass then.
 	_ = r.Client.List(ctx, &list, client.InNamespace(object.GetNamespace()), client.UnsafeDisableDeepCopy)
-	_ = meta.EachListItem(&list, func(item runtime.Object) error {
-		budget, _ := item.(metav1.Object)
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{
-			Namespace: budget.GetNamespace(), Name: budget.GetName()}})
-		return nil
-	})
+	for i := range list.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return out
+}
+
+// counting returns the budgets that count a pod. A namespace can have hundreds of budgets.
+func (r *Reconciler) counting(ctx context.Context, object client.Object) (out []reconcile.Request) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return r.inNamespace(ctx, object)
+	}
+	all, err := r.keeper.Counting(ctx, pod)
+	if err != nil {
+		return r.inNamespace(ctx, object)
+	}
+	for _, pub := range all {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pub)})
+	}
 	return out
 }

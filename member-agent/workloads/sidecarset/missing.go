@@ -78,7 +78,7 @@ func (r *Reconciler) missing(ctx context.Context, s *scope, selection inject.Sel
 		return err == nil && selection.Matches(pod.Labels, pod.Namespace, labels), err
 	}
 	if now.Sub(s.Memory.scanned) >= scanInterval {
-		if s.Memory.missing, err = r.scan(ctx, is); err != nil {
+		if s.Memory.missing, err = r.scan(ctx, selection, is); err != nil {
 			return err
 		}
 		s.Memory.scanned = now
@@ -88,12 +88,14 @@ func (r *Reconciler) missing(ctx context.Context, s *scope, selection inject.Sel
 	return err
 }
 
-// scan returns the pods of the cache that are missing their sidecars.
+// scan returns the pods of the cache that are missing their sidecars. The cache copies the head of each pod that it
+// returns, so it is asked for the selected ones alone.
 func (r *Reconciler) scan(
-	ctx context.Context, is func(*corev1.Pod) (bool, error),
+	ctx context.Context, selection inject.Selection, is func(*corev1.Pod) (bool, error),
 ) (out []types.NamespacedName, err error) {
 	var list corev1.PodList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+	err = r.Client.List(ctx, &list, client.MatchingLabelsSelector{Selector: selection.Pods()}, client.UnsafeDisableDeepCopy)
+	if err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
 	for i := range list.Items {

@@ -140,7 +140,7 @@ func (k *Keeper) Ask(
 	}
 	for _, r := range rounds {
 		for i := range all {
-			if err := k.ask(ctx, &all[i], operation, pods, r, refused); err != nil {
+			if err := k.ask(ctx, all[i], operation, pods, r, refused); err != nil {
 				return nil, err
 			}
 		}

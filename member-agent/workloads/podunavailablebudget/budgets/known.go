@@ -27,8 +27,10 @@ type known struct {
 	cache cache.Cache
 	// listed is set when they have been listed, missing while the cluster has no such kind.
 	listed, missing atomic.Bool
-	clock           clock.PassiveClock
-	begun           time.Time
+	// indexer has the budgets once they are listed; nil if the cache has none.
+	indexer toolscache.Indexer
+	clock   clock.PassiveClock
+	begun   time.Time
 	// gone is called with each budget that is gone: the controller, which runs on the leader alone, forgets none here.
 	gone func(types.NamespacedName)
 }
@@ -54,6 +56,9 @@ func (k *known) Start(ctx context.Context) error {
 		informer, err := k.cache.GetInformer(ctx, &v1beta1.PodUnavailableBudget{}) // waits for the first list
 		k.missing.Store(meta.IsNoMatchError(err))
 		if err == nil {
+			if shared, ok := informer.(toolscache.SharedIndexInformer); ok {
+				k.indexer = shared.GetIndexer()
+			}
 			_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: k.deleted})
 		}
 		return err == nil, nil
@@ -76,17 +81,39 @@ func (k *known) deleted(object any) {
 	}
 }
 
-// in returns the budgets of a namespace. They are the cache's and must not be changed.
-func (k *known) in(ctx context.Context, namespace string) ([]v1beta1.PodUnavailableBudget, error) {
+// in returns the budgets of a namespace. They are the cache's and must not be changed; the list is the caller's. It errs
+// with errUnknown until they are listed.
+func (k *known) in(ctx context.Context, namespace string) ([]*v1beta1.PodUnavailableBudget, error) {
 	if !k.listed.Load() {
 		if k.missing.Load() {
 			return nil, nil
 		}
 		return nil, errUnknown
 	}
+	if k.indexer != nil { // each new pod asks, and the cache's reader copies the head of each budget
+		return k.indexed(namespace)
+	}
 	var list v1beta1.PodUnavailableBudgetList
 	if err := k.cache.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list PodUnavailableBudgets: %w", err)
 	}
-	return list.Items, nil
+	all := make([]*v1beta1.PodUnavailableBudget, 0, len(list.Items))
+	for i := range list.Items {
+		all = append(all, &list.Items[i])
+	}
+	return all, nil
+}
+
+func (k *known) indexed(namespace string) ([]*v1beta1.PodUnavailableBudget, error) {
+	objects, err := k.indexer.ByIndex(toolscache.NamespaceIndex, namespace)
+	if err != nil {
+		return nil, fmt.Errorf("list PodUnavailableBudgets: %w", err)
+	}
+	all := make([]*v1beta1.PodUnavailableBudget, 0, len(objects))
+	for _, object := range objects {
+		if pub, ok := object.(*v1beta1.PodUnavailableBudget); ok {
+			all = append(all, pub)
+		}
+	}
+	return all, nil
 }

@@ -104,16 +104,34 @@ func Protects(
 	if names(w) {
 		return true, nil
 	}
-	if target.Kind != apps.UnitedDeploymentKind.Kind {
+	if !indirect(pub) {
 		return false, nil
 	}
-	// Its workloads make the pods.
 	object, _, err := read(ctx, reader, pub.Namespace, w)
 	if err != nil || object == nil {
 		return false, err
 	}
 	parent, ok := owner(object)
 	return ok && names(parent), nil
+}
+
+// Counting returns the budgets that an event of the pod changes the counts of: those that protect it, and those whose
+// targets may do so by workloads that are in the cache later than their pods, or are deleted before them. It errs until
+// the budgets are listed.
+func (k *Keeper) Counting(ctx context.Context, pod *corev1.Pod) ([]*v1beta1.PodUnavailableBudget, error) {
+	all, err := k.known.in(ctx, pod.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(pub *v1beta1.PodUnavailableBudget) bool {
+		protects, err := Protects(ctx, k.client, pub, pod)
+		return !protects && err == nil && !indirect(pub)
+	}), nil
+}
+
+// indirect reports whether the workloads of the target make the pods.
+func indirect(pub *v1beta1.PodUnavailableBudget) bool {
+	return pub.Spec.TargetReference != nil && pub.Spec.TargetReference.Kind == apps.UnitedDeploymentKind.Kind
 }
 
 // read returns a workload of a kind that the cache has, nil for others and if there is none.

@@ -2,6 +2,8 @@ package budgets
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -29,7 +31,9 @@ func keeperOf(t *testing.T, objects ...client.Object) *Keeper {
 		t.Fatal(err)
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
-	return &Keeper{client: c, live: c, budgets: map[types.NamespacedName]*budget{}}
+	listed := &known{cache: lists{from: c}}
+	listed.listed.Store(true)
+	return &Keeper{client: c, live: c, known: listed, budgets: map[types.NamespacedName]*budget{}}
 }
 
 func web(labels map[string]string) metav1.ObjectMeta {
@@ -167,4 +171,54 @@ func TestEveryReplicaForgetsBudgetsThatAreGone(t *testing.T) {
 		}
 	}
 	known.deleted("not an object")
+}
+
+// TestCounting: an event of a pod concerns those budgets that count it, and no others.
+func TestCounting(t *testing.T) {
+	selects := func(app string) func(*v1beta1.PodUnavailableBudget) {
+		return func(pub *v1beta1.PodUnavailableBudget) {
+			pub.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
+		}
+	}
+	targets := func(kind, name string) func(*v1beta1.PodUnavailableBudget) {
+		return func(pub *v1beta1.PodUnavailableBudget) {
+			pub.Spec.TargetReference = &v1beta1.TargetReference{APIVersion: apps.GroupVersion.String(), Kind: kind,
+				Name: name}
+		}
+	}
+	budgetNamed := func(name string, change func(*v1beta1.PodUnavailableBudget)) *v1beta1.PodUnavailableBudget {
+		pub := &v1beta1.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+		change(pub)
+		return pub
+	}
+	elsewhere := budgetNamed("elsewhere", selects("web"))
+	elsewhere.Namespace = "other"
+	k := keeperOf(t, elsewhere, budgetNamed("web", selects("web")), budgetNamed("api", selects("api")),
+		budgetNamed("cloneset", targets("CloneSet", "web")), budgetNamed("other-cloneset", targets("CloneSet", "api")),
+		budgetNamed("united", targets("UnitedDeployment", "web")))
+	for name, row := range map[string]struct {
+		pod  *corev1.Pod
+		want string
+	}{
+		"selected":      {ownedPod("web-0", "", "", ""), "united web"},
+		"of a workload": {ownedPod("web-0", apps.GroupVersion.String(), "CloneSet", "web"), "cloneset united web"},
+		"of another one": {changed(ownedPod("db-0", apps.GroupVersion.String(), "CloneSet", "db"),
+			func(pod *corev1.Pod) { pod.Labels = nil }), "united"},
+	} {
+		all, err := k.Counting(t.Context(), row.pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, pub := range all {
+			names = append(names, pub.Name)
+		}
+		slices.Sort(names)
+		if got := strings.Join(names, " "); got != row.want {
+			t.Errorf("%s: %q, want %q", name, got, row.want)
+		}
+	}
+	if _, err := (&Keeper{known: &known{}}).Counting(t.Context(), ownedPod("web-0", "", "", "")); err == nil {
+		t.Error("it answers before it has listed the budgets")
+	}
 }

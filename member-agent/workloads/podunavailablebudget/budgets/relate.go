@@ -2,6 +2,7 @@ package budgets
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -92,23 +93,27 @@ func (r *relator) relate(ctx context.Context, request *admission.Request) error 
 	if err != nil || Related(pod) {
 		return err
 	}
-	var list v1beta1.PodUnavailableBudgetList
-	err = r.keeper.client.List(ctx, &list, client.InNamespace(pod.Namespace), client.UnsafeDisableDeepCopy)
+	all, err := r.keeper.known.in(ctx, pod.Namespace)
 	if err != nil {
-		return fmt.Errorf("list PodUnavailableBudgets: %w", err)
-	}
-	slices.SortFunc(list.Items, func(a, b v1beta1.PodUnavailableBudget) int { return strings.Compare(a.Name, b.Name) })
-	for i := range list.Items {
-		pub := &list.Items[i]
-		limits, err := r.keeper.limits(ctx, pub)
-		if err != nil {
-			return err
+		if errors.Is(err, errUnknown) {
+			return nil // as above: the controller names the budget later
 		}
+		return err
+	}
+	slices.SortFunc(all, func(a, b *v1beta1.PodUnavailableBudget) int { return strings.Compare(a.Name, b.Name) })
+	for _, pub := range all {
 		protects, err := Protects(ctx, r.keeper.client, pub, pod)
 		if err != nil {
 			return err
 		}
-		if limits && protects {
+		if !protects {
+			continue
+		}
+		limits, err := r.keeper.limits(ctx, pub)
+		if err != nil {
+			return err
+		}
+		if limits {
 			return request.Change(func(pod *corev1.Pod) error {
 				for name, value := range Relation(pub) {
 					metav1.SetMetaDataAnnotation(&pod.ObjectMeta, name, value)

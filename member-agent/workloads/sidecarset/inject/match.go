@@ -63,6 +63,14 @@ func (s Selection) MatchesPod(podLabels map[string]string, namespace string) boo
 	return s.pods != nil && !slices.Contains(ExemptNamespaces(), namespace) && s.pods.Matches(labels.Set(podLabels))
 }
 
+// Pods returns what the labels of selected pods match.
+func (s Selection) Pods() labels.Selector {
+	if s.pods == nil {
+		return labels.Nothing()
+	}
+	return s.pods
+}
+
 // Namespaced reports whether the labels of namespaces matter.
 func (s Selection) Namespaced() bool { return s.namespaces != nil }
 

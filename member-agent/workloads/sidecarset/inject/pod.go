@@ -3,6 +3,7 @@ package inject
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -44,7 +45,8 @@ func (f *Failure) Unwrap() error { return f.Err }
 // Pod changes a new pod into one with the sidecars of the sets. It returns a [Failure] for what cannot be
 // computed; the pod is then of no use.
 func Pod(pod *corev1.Pod, sets []Set, allowed Allowed, now time.Time) error {
-	sent := pod.DeepCopy()
+	sent := *pod // what it shares with pod stays as it is until finish
+	sent.Annotations = maps.Clone(pod.Annotations)
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
@@ -55,7 +57,7 @@ func Pod(pod *corev1.Pod, sets []Set, allowed Allowed, now time.Time) error {
 			return &Failure{Set: sets[i].Name, Err: err}
 		}
 	}
-	b := &builder{sent: sent, sidecars: sidecarNames(sets)}
+	b := &builder{sent: &sent, sidecars: sidecarNames(sets)}
 	for i := range sets {
 		if len(sets[i].Spec.Containers)+len(sets[i].Spec.InitContainers) == 0 {
 			continue

@@ -58,7 +58,7 @@ func (m *mutator) mutate(ctx context.Context, request *admission.Request) error 
 	if err != nil || len(matched) == 0 {
 		return err
 	}
-	return request.Change(func(pod *corev1.Pod) error { return m.inject(ctx, request, pod, matched) })
+	return m.inject(ctx, request, matched)
 }
 
 // wait waits until the caches are filled, until the context ends. It reports whether they are.
@@ -127,20 +127,16 @@ func (m *mutator) namespaceLabels(ctx context.Context, name string) (labels map[
 
 // inject changes the pod. One SidecarSet after the other is left out that cannot be injected and may be. The base of a
 // canary that is left out takes its place.
-func (m *mutator) inject(
-	ctx context.Context, request *admission.Request, pod *corev1.Pod, matched []*v1beta1.SidecarSet,
-) error {
+func (m *mutator) inject(ctx context.Context, request *admission.Request, matched []*v1beta1.SidecarSet) error {
+	pod, err := request.Pod()
+	if err != nil {
+		return err
+	}
 	allowed, _ := m.allowed.Known()
 	for {
-		effective := inject.Effective(matched)
-		sets, failure := m.sets(ctx, request, pod, effective)
+		sets, failure := m.sets(ctx, request, pod, inject.Effective(matched))
 		if failure == nil {
-			changed := pod.DeepCopy()
-			err := inject.Pod(changed, sets, allowed, m.clock.Now())
-			if err == nil {
-				*pod = *changed
-				return nil
-			}
+			err := request.Change(func(pod *corev1.Pod) error { return inject.Pod(pod, sets, allowed, m.clock.Now()) })
 			if !errors.As(err, &failure) {
 				return err
 			}

@@ -67,7 +67,10 @@ func (m *mutator) test(ctx context.Context) (*corev1.Pod, error) {
 	}
 	matched, err := m.matching(ctx, pod)
 	if err == nil {
-		err = m.inject(ctx, request, pod, matched)
+		err = m.inject(ctx, request, matched)
+	}
+	if changed, podErr := request.Pod(); podErr == nil {
+		pod = changed
 	}
 	return pod, err
 }

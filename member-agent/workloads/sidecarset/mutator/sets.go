@@ -76,15 +76,15 @@ func hashesOf(spec *v1beta1.SidecarSetSpec) (revision.Hashes, error) {
 }
 
 // keep forgets the sets that are not among these, if there are any.
-func (m *memo) keep(sets []v1beta1.SidecarSet) {
+func (m *memo) keep(sets []*v1beta1.SidecarSet) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.sets) <= len(sets) {
 		return
 	}
 	there := make(map[string]bool, len(sets))
-	for i := range sets {
-		there[string(sets[i].UID)] = true
+	for _, set := range sets {
+		there[string(set.UID)] = true
 	}
 	maps.DeleteFunc(m.sets, func(uid string, _ *prepared) bool { return !there[uid] })
 }
@@ -92,13 +92,12 @@ func (m *memo) keep(sets []v1beta1.SidecarSet) {
 // all returns the SidecarSets that inject: those that can be injected, and that no hub owns. They are the cache's and
 // must not be changed; the list is the caller's.
 func (m *mutator) all(ctx context.Context) ([]*v1beta1.SidecarSet, error) {
-	var list v1beta1.SidecarSetList
-	if err := m.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list SidecarSets: %w", err)
+	sets, err := m.list(ctx)
+	if err != nil {
+		return nil, err
 	}
-	var out []*v1beta1.SidecarSet
-	for i := range list.Items {
-		set := &list.Items[i]
+	out := make([]*v1beta1.SidecarSet, 0, len(sets))
+	for _, set := range sets {
 		if set.DeletionTimestamp != nil || set.Spec.InjectionStrategy.Paused || m.memo.of(set).err != nil {
 			continue
 		}
@@ -111,8 +110,31 @@ func (m *mutator) all(ctx context.Context) ([]*v1beta1.SidecarSet, error) {
 		}
 		out = append(out, set)
 	}
-	m.memo.keep(list.Items) // on every replica: the scope is asked for on the leader alone
+	m.memo.keep(sets) // on every replica: the scope is asked for on the leader alone
 	return out, nil
+}
+
+// list returns the SidecarSets of the cache, without the copies that its reader makes: each new pod asks.
+func (m *mutator) list(ctx context.Context) ([]*v1beta1.SidecarSet, error) {
+	if m.caches != nil && m.caches.listed.Load() && m.caches.store != nil {
+		objects := m.caches.store.List()
+		sets := make([]*v1beta1.SidecarSet, 0, len(objects))
+		for _, object := range objects {
+			if set, ok := object.(*v1beta1.SidecarSet); ok {
+				sets = append(sets, set)
+			}
+		}
+		return sets, nil
+	}
+	var list v1beta1.SidecarSetList
+	if err := m.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list SidecarSets: %w", err)
+	}
+	sets := make([]*v1beta1.SidecarSet, 0, len(list.Items))
+	for i := range list.Items {
+		sets = append(sets, &list.Items[i])
+	}
+	return sets, nil
 }
 
 // overwrites reports whether a SidecarSet overwrites annotations of pods.

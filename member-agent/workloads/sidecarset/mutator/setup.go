@@ -87,8 +87,10 @@ type caches struct {
 	waits []toolscache.InformerSynced
 	// listed is set when SidecarSets have been listed, unknown while the cluster has no such kind.
 	listed, unknown atomic.Bool
-	clock           clock.PassiveClock
-	begun           time.Time
+	// store has the SidecarSets once they are listed; nil if the cache has none.
+	store toolscache.Store
+	clock clock.PassiveClock
+	begun time.Time
 	// changes has one event at most: more of them ask for the same.
 	changes chan event.GenericEvent
 }
@@ -107,6 +109,9 @@ func (c *caches) Start(ctx context.Context) error {
 		informer, err := c.cache.GetInformer(ctx, &v1beta1.SidecarSet{}) // waits for the first list
 		if c.unknown.Store(meta.IsNoMatchError(err)); err != nil {
 			return false, nil
+		}
+		if shared, ok := informer.(toolscache.SharedInformer); ok {
+			c.store = shared.GetStore()
 		}
 		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { c.changed() }, DeleteFunc: func(any) { c.changed() },
