@@ -44,7 +44,9 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/broadcastjob"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/daemonset"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/imagepulljob"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/launchpriority"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/nodeimage"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/persistentpodstate"
 	podstates "github.com/flotilla-dev/flotilla/member-agent/workloads/persistentpodstate/mutator"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/podunavailablebudget"
@@ -193,6 +195,8 @@ func Kinds() []Kind {
 		{GVK: apps.BroadcastJobKind, Add: broadcastjob.Add, Reporting: broadcastjob.Reporting},
 		{GVK: apps.CloneSetKind, Add: cloneset.Add, Reporting: cloneset.Reporting},
 		{GVK: apps.DaemonSetKind, Add: daemonset.Add, Reporting: daemonset.Reporting},
+		{GVK: apps.ImagePullJobKind, Add: imagepulljob.Add},
+		{GVK: apps.NodeImageKind, Add: nodeimage.Add},
 		{GVK: apps.PersistentPodStateKind, Add: persistentpodstate.Add},
 		{GVK: policy.PodUnavailableBudgetKind, Add: podunavailablebudget.Add,
 			Reporting: podunavailablebudget.Reporting},

@@ -72,6 +72,12 @@ func OwnRules() []rbacv1.PolicyRule {
 		// Annotations of workloads ask for PersistentPodStates.
 		rule(kruise, "persistentpodstates", write),
 		rule(kruise, "persistentpodstates/status", "get update patch"),
+		// Each node has a NodeImage, which its daemon reports in.
+		rule(kruise, "nodeimages", write),
+		// A job is deleted after its ttlSecondsAfterFinished.
+		rule(kruise, "imagepulljobs", read+" create delete"),
+		rule(kruise, "imagepulljobs/status", "get update patch"),
+		rule(kruise, "imagepulljobs/finalizers", "update"),
 		// Barriers of pods whose containers start in an order. They are not read.
 		rule("", "configmaps", "create patch"),
 		// White lists of kinds, which OpenKruise has in its namespace.

@@ -29,11 +29,19 @@ type Store struct {
 	nodes map[string]*node
 }
 
-// node is what is known of one NodeImage.
+// node is what is known of one NodeImage. Store.mu guards it.
 type node struct {
-	writing sync.Mutex
+	// busy: a caller of Change writes. queue are the edits that the next write makes, of all callers together.
+	busy  bool
+	queue []*edit
 	// written is the answer to the newest write, nil once the cache has it.
 	written *v1beta1.NodeImage
+}
+
+// edit is a change that a caller of Change waits for.
+type edit struct {
+	do   func(*v1beta1.NodeImage)
+	done chan error
 }
 
 // New returns a store that reads with c from a cache, and with live from the API server, and writes as owner.
@@ -72,12 +80,55 @@ func (s *Store) newest(cached *v1beta1.NodeImage) *v1beta1.NodeImage {
 	return &out
 }
 
-// Change edits the spec and the labels of a NodeImage. edit may be called again, with a newer one. Nothing is written
-// if it changes nothing. The error of a NodeImage that does not exist is NotFound.
-func (s *Store) Change(ctx context.Context, name string, edit func(*v1beta1.NodeImage)) error {
+// Change edits the spec and the labels of a NodeImage. Edits that come while another one is written are one write
+// together. do may be called again, with a newer NodeImage. Nothing is written if it changes nothing. The error of a
+// NodeImage that does not exist is NotFound.
+func (s *Store) Change(ctx context.Context, name string, do func(*v1beta1.NodeImage)) error {
+	own := &edit{do: do, done: make(chan error, 1)}
+	s.mu.Lock()
 	known := s.node(name)
-	known.writing.Lock()
-	defer known.writing.Unlock()
+	known.queue = append(known.queue, own)
+	leads := !known.busy
+	known.busy = true
+	s.mu.Unlock()
+	if leads {
+		for edits := s.next(name); len(edits) > 0; edits = s.next(name) {
+			s.write(ctx, name, edits)
+		}
+	}
+	select {
+	case err := <-own.done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("wait for a write of NodeImage %s: %w", name, ctx.Err())
+	}
+}
+
+// next returns the edits that wait. Without any the NodeImage is not busy any more.
+func (s *Store) next(name string) []*edit {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.node(name)
+	edits := known.queue
+	known.queue, known.busy = nil, len(edits) > 0
+	return edits
+}
+
+// write makes edits in one write. If the API server refuses that, each is written alone, so that it refuses those
+// that are wrong.
+func (s *Store) write(ctx context.Context, name string, edits []*edit) {
+	err := s.flush(ctx, name, edits)
+	for _, e := range edits {
+		if len(edits) > 1 && apierrors.IsInvalid(err) {
+			e.done <- s.flush(ctx, name, []*edit{e})
+			continue
+		}
+		e.done <- err
+	}
+}
+
+// flush makes edits in one write.
+func (s *Store) flush(ctx context.Context, name string, edits []*edit) error {
 	have := &v1beta1.NodeImage{}
 	if err := s.client.Get(ctx, client.ObjectKey{Name: name}, have); err != nil {
 		return fmt.Errorf("read NodeImage %s: %w", name, err)
@@ -86,11 +137,11 @@ func (s *Store) Change(ctx context.Context, name string, edit func(*v1beta1.Node
 	have = s.newest(have)
 	s.mu.Unlock()
 	for range attempts {
-		written, err := s.change(ctx, have, edit)
+		written, err := s.change(ctx, have, edits)
 		if err == nil {
 			if written != nil {
 				s.mu.Lock()
-				known.written = written
+				s.node(name).written = written
 				s.mu.Unlock()
 			}
 			return nil
@@ -107,12 +158,14 @@ func (s *Store) Change(ctx context.Context, name string, edit func(*v1beta1.Node
 	return fmt.Errorf("change NodeImage %s: other writers changed it %d times meanwhile", name, attempts)
 }
 
-// change writes what edit makes of a NodeImage. A write of the status by the daemon does not disturb it.
+// change writes what the edits make of a NodeImage. A write of the status by the daemon does not disturb it.
 func (s *Store) change(
-	ctx context.Context, have *v1beta1.NodeImage, edit func(*v1beta1.NodeImage),
+	ctx context.Context, have *v1beta1.NodeImage, edits []*edit,
 ) (*v1beta1.NodeImage, error) {
 	want := have.DeepCopy()
-	edit(want)
+	for _, e := range edits {
+		e.do(want)
+	}
 	type step struct {
 		Op    string `json:"op"`
 		Path  string `json:"path"`
@@ -144,12 +197,13 @@ func (s *Store) change(
 func (s *Store) Forget(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.nodes, name)
+	if known := s.nodes[name]; known != nil && !known.busy {
+		delete(s.nodes, name)
+	}
 }
 
+// node returns what is known of a NodeImage. s.mu is held.
 func (s *Store) node(name string) *node {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	known := s.nodes[name]
 	if known == nil {
 		known = &node{}
