@@ -103,6 +103,8 @@ type Options struct {
 	CloneSetShortHash bool
 	// Distributes is workload.Env.Distributes.
 	Distributes bool
+	// PullSecrets is workload.Env.PullSecrets.
+	PullSecrets bool
 	// Tracing takes the spans of what is done for orders; nil: nothing is traced.
 	Tracing trace.TracerProvider
 	// Webhooks is the webhook server of this replica; nil: there is none.
@@ -230,7 +232,7 @@ func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options, g *g
 	}
 	env := &workload.Env{
 		Manager: mgr, Clock: options.MemberClock, Workers: options.Workers, ClusterName: options.ClusterName,
-		ShortHash: options.CloneSetShortHash, Distributes: options.Distributes, Namespace: options.Namespace, Gate: g,
+		ShortHash: options.CloneSetShortHash, Distributes: options.Distributes, PullSecrets: options.PullSecrets, Namespace: options.Namespace, Gate: g,
 		Disruptions: keeper,
 	}
 	for _, kind := range g.kinds {

@@ -57,7 +57,7 @@ type flags struct {
 	workers                                int
 	allowKinds, allowNamespaces            []string
 	cloneSetShortHash                      bool
-	resourceDistribution                   bool
+	resourceDistribution, pullSecrets      bool
 	logLevel, logFormat                    string
 }
 
@@ -106,6 +106,8 @@ func newCommand() *cobra.Command {
 		"pods that are there stay as they are")
 	set.BoolVar(&f.resourceDistribution, "resource-distribution", false, "carry out ResourceDistributions; "+
 		"the agent needs the right to read and write the Secrets and ConfigMaps of all namespaces")
+	set.BoolVar(&f.pullSecrets, "pull-secrets", false, "copy the Secrets that running ImagePullJobs name into the namespace "+
+		"of the agent, for the daemons of nodes; the agent needs the right to get the Secrets of all namespaces")
 	set.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
 	set.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	return command
@@ -188,7 +190,7 @@ func run(ctx context.Context, f *flags) error {
 	options := memberagent.Options{
 		ClusterName: f.clusterName, Namespace: f.leaderNamespace, Version: version(), Workers: f.workers,
 		Clock: clocks.New(), CloneSetShortHash: f.cloneSetShortHash, Distributes: f.resourceDistribution,
-		Allowed: allowed,
+		PullSecrets: f.pullSecrets, Allowed: allowed,
 	}
 	memberTime := servertime.New(options.Clock, log.WithName("clock"))
 	member.Wrap(memberTime.Wrap)

@@ -38,6 +38,8 @@ type Env struct {
 	ShortHash bool
 	// Distributes: the agent may read and write the Secrets and ConfigMaps of all namespaces, for ResourceDistributions.
 	Distributes bool
+	// PullSecrets: the agent may read the Secrets of all namespaces, to copy those of ImagePullJobs for daemons.
+	PullSecrets bool
 	// Pods and Claims read the manager's cache. Kinds that need one set it up if it is nil.
 	Pods   *podset.Source
 	Claims *volumes.Source

@@ -61,6 +61,11 @@ func (r *Reconciler) ask(ctx context.Context, s *scope, node string) error {
 		tag := s.facts.Entry(&s.plan.Status, s.nodeOf(image))
 		spec := image.Spec.Images[s.image]
 		spec.SandboxConfig = s.job.Spec.SandboxConfig
+		for _, secret := range s.secrets {
+			if !slices.Contains(spec.PullSecrets, secret) {
+				spec.PullSecrets = append(slices.Clone(spec.PullSecrets), secret)
+			}
+		}
 		spec.Tags = slices.DeleteFunc(slices.Clone(spec.Tags), func(t v1beta1.ImageTagSpec) bool { return t.Tag == s.tag })
 		spec.Tags = append(spec.Tags, tag)
 		slices.SortFunc(spec.Tags, func(a, b v1beta1.ImageTagSpec) int { return strings.Compare(a.Tag, b.Tag) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,7 +43,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 // gatherNodes reads what is known of the pulls, and returns the labels of the nodes that can pull. What daemons were
 // asked for a job that has ended is of no interest: the controller of NodeImages takes it away.
 func (r *Reconciler) gatherNodes(ctx context.Context, s *scope) (map[string]map[string]string, error) {
-	by := s.askedBy()
+	by := askedBy(s.job)
 	if s.job.Status.CompletionTime != nil && by != v1beta1.PullByPod {
 		return nil, nil
 	}
@@ -62,9 +63,36 @@ func (r *Reconciler) gatherNodes(ctx context.Context, s *scope) (map[string]map[
 	if s.facts.Pods = by == v1beta1.PullByPod; s.facts.Pods {
 		return r.gatherPods(s)
 	}
+	r.gatherSecrets(s)
 	labels := map[string]map[string]string{}
 	s.gatherImages(images, labels)
 	return labels, nil
+}
+
+// gatherSecrets finds the copies of the Secrets that the job names. While one is not ready no node begins to pull.
+func (r *Reconciler) gatherSecrets(s *scope) {
+	if len(s.job.Spec.PullSecrets) == 0 {
+		return
+	}
+	if r.secrets == nil {
+		s.held = &conditions.Cause{Reason: reasonSecretsNotEnabled, Message: "the job has pullSecrets, and this agent may " +
+			"not read the Secrets of all namespaces: set pullSecrets.enabled of its chart, or --pull-secrets; or set " +
+			"spec.flotilla.pullBy of a new job to Pod"}
+		s.facts.Granted = new(int32(0))
+		return
+	}
+	copies, missing, ok, err := r.secrets.secretsOf(s.job)
+	s.secrets = copies
+	if ok {
+		return
+	}
+	s.facts.Granted = new(int32(0))
+	s.Sooner(askForSecrets)
+	s.Fail(conditionFailedPullSecret, err)
+	if len(missing) > 0 {
+		s.held = &conditions.Cause{Reason: reasonSecretMissing, Message: fmt.Sprintf("pullSecrets names Secret %s, which "+
+			"does not exist in namespace %s: create it", strings.Join(missing, ", "), s.job.Namespace)}
+	}
 }
 
 // granted returns on how many nodes a hub lets the job pull at the same time, nil without a hub. A job whose grant has
@@ -81,11 +109,11 @@ func (s *scope) granted() *int32 {
 }
 
 // askedBy returns who pulls: what a job that has begun remembers, else what its spec says.
-func (s *scope) askedBy() v1beta1.ImagePuller {
-	if progress := s.job.Status.Flotilla; progress != nil && progress.PullBy != "" {
+func askedBy(job *v1beta1.ImagePullJob) v1beta1.ImagePuller {
+	if progress := job.Status.Flotilla; progress != nil && progress.PullBy != "" {
 		return progress.PullBy
 	}
-	by := ptr.Deref(s.job.Spec.Flotilla, v1beta1.ImagePullJobFlotilla{}).PullBy
+	by := ptr.Deref(job.Spec.Flotilla, v1beta1.ImagePullJobFlotilla{}).PullBy
 	if by == "" {
 		return v1beta1.PullByAuto
 	}

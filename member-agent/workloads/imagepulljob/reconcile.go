@@ -13,6 +13,8 @@ import (
 type Reconciler struct {
 	*workload.Controller[*v1beta1.ImagePullJob, memory]
 	images *nodeimages.Store
+	// secrets is nil where the agent may not read the Secrets of all namespaces.
+	secrets *keeper
 }
 
 // memory is what a job remembers between passes.
@@ -28,6 +30,9 @@ type scope struct {
 	plan  Plan
 	// image and tag are what a NodeImage lists the image under.
 	image, tag string
+	// secrets are the copies of the Secrets that the job names. held says why no node may pull with them.
+	secrets []v1beta1.PullSecretReference
+	held    *conditions.Cause
 	// pods are those of the job, by their nodes.
 	pods map[string]*podOf
 	// messages say why the pull on a node failed.

@@ -1,6 +1,7 @@
 package imagepulljob
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -28,11 +29,20 @@ const (
 	gatherEvents = 100 * time.Millisecond
 	// soonest is how soon a pass follows another one by the clock alone.
 	soonest = 100 * time.Millisecond
+	// askForSecrets is how soon a job looks again whether its Secrets are copied, which costs no request.
+	askForSecrets = 500 * time.Millisecond
 )
 
 // Add adds the controller of ImagePullJobs to the manager.
 func Add(ctx context.Context, env *workload.Env) error {
 	r := &Reconciler{images: env.Images()}
+	if env.PullSecrets {
+		r.secrets = &keeper{client: env.Manager.GetClient(), live: env.Manager.GetAPIReader(),
+			namespace: cmp.Or(env.Namespace, workload.DefaultNamespace)}
+		if err := r.secrets.add(env.Manager); err != nil {
+			return err
+		}
+	}
 	b := workload.For(env, r.kind()).OwnsPods(ctx).OnNodes(ctx)
 	r.Controller = b.Controller
 	b.Watches(&v1beta1.NodeImage{}, r.ofImages()).

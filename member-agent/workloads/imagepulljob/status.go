@@ -28,6 +28,9 @@ const (
 	reasonInvalidSelector  = "InvalidSelector"
 	reasonInvalidStrategy  = "InvalidStrategy"
 	reasonHubUnreachable   = "PullsWaitForHub"
+	reasonSecretMissing    = "PullSecretMissing"
+	// reasonSecretsNotEnabled says that the agent has no right to read Secrets.
+	reasonSecretsNotEnabled = "PullSecretsNotEnabled"
 )
 
 // The keys of errors, which are reasons while they are retried.
@@ -35,6 +38,8 @@ const (
 	conditionFailedNodeImage = "FailedNodeImage"
 	conditionFailedCreatePod = "FailedCreatePod"
 	conditionFailedDeletePod = "FailedDeletePod"
+	// conditionFailedPullSecret says that the copy of a Secret cannot be written.
+	conditionFailedPullSecret = "FailedPullSecret"
 )
 
 // mostInText is how many nodes a message names.
@@ -179,7 +184,11 @@ func (s *scope) state(status *v1beta1.ImagePullJobStatus) (conditions.Cause, pro
 	case status.CompletionTime != nil:
 		return s.end(status, ended)
 	}
-	for _, condition := range []string{conditionFailedCreatePod, conditionFailedNodeImage, conditionFailedDeletePod} {
+	if s.held != nil {
+		return *s.held, stuck
+	}
+	for _, condition := range []string{conditionFailedCreatePod, conditionFailedNodeImage, conditionFailedDeletePod,
+		conditionFailedPullSecret} {
 		if err := s.Failed()[condition]; err != nil {
 			return conditions.Cause{Reason: condition, Message: ended + "; " + workload.Text(err)}, moving
 		}

@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -144,7 +146,7 @@ func slowly() handler.EventHandler {
 func (w *world) agent() (stop func()) {
 	w.Helper()
 	_, stop = apiserver.Run(w, w.writes.count(w.config, "agent"), func(ctx context.Context, mgr ctrl.Manager) error {
-		env := &workload.Env{Manager: mgr, Clock: w.clock}
+		env := &workload.Env{Manager: mgr, Clock: w.clock, PullSecrets: true}
 		if err := nodeimage.Add(ctx, env); err != nil {
 			return err
 		}
@@ -155,6 +157,7 @@ func (w *world) agent() (stop func()) {
 
 // TestOnAServer runs all scenarios on one API server.
 func TestOnAServer(t *testing.T) {
+	ctrl.SetLogger(logr.Discard())
 	config := apiserver.ForTest(t, "nodeimages.apps.kruise.io", "imagepulljobs.apps.kruise.io")
 	config.QPS = -1
 	w := &world{T: t, config: config, clock: &shifted{}, writes: &writes{of: map[string]int{}}}
@@ -167,6 +170,7 @@ func TestOnAServer(t *testing.T) {
 	for i := range nodes {
 		w.node(fmt.Sprintf("n%03d", i))
 	}
+	w.must(w.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "flotilla-system"}}))
 	stop := w.agent()
 	w.eventually("every node has a NodeImage", func() string {
 		var list v1beta1.NodeImageList
@@ -197,6 +201,7 @@ func TestOnAServer(t *testing.T) {
 	t.Run("a node that fails is named", func(t *testing.T) { w.in(t).fails() })
 	t.Run("a job is deleted after its time to live", func(t *testing.T) { w.in(t).expires() })
 	t.Run("a deleted job leaves nothing", func(t *testing.T) { w.in(t).leaves() })
+	t.Run("pull secrets are copied while jobs run", func(t *testing.T) { w.in(t).secrets() })
 	t.Run("nodes come and go", func(t *testing.T) { w.in(t).comeAndGo() })
 	t.Run("a job waits for a node that it selects", func(t *testing.T) { w.in(t).waits() })
 	t.Run("an agent that starts again asks no node twice", func(t *testing.T) { w.in(t).restarts(stop) })
@@ -354,6 +359,84 @@ func (w *world) leaves() {
 	w.status(name, "2 0 0", "Pulling")
 	w.must(w.Delete(w.Context(), w.job(name)))
 	w.noEntries("silent-leaves")
+}
+
+func (w *world) secrets() {
+	secret := func(name, value string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+			Type: corev1.SecretTypeDockerConfigJson, StringData: map[string]string{".dockerconfigjson": value}}
+	}
+	w.must(w.Create(w.Context(), secret("first", `{"auths":{}}`)))
+	with := func(job *v1beta1.ImagePullJob) { job.Spec.PullSecrets = []string{"first", "second"} }
+	one := w.pull("silent-one:1", on("n001"), with)
+	w.eventually("the missing Secret is named", func() string {
+		stalled := meta.FindStatusCondition(w.job(one).Status.Conditions, v1beta1.ConditionStalled)
+		if stalled == nil || stalled.Reason != "PullSecretMissing" || !strings.Contains(stalled.Message, "second") ||
+			strings.Contains(stalled.Message, "first") {
+			return fmt.Sprintf("%+v", stalled)
+		}
+		return ""
+	})
+	w.must(w.Create(w.Context(), secret("second", `{"auths":{"a":{}}}`)))
+	w.status(one, "1 0 0", "Pulling")
+	two := w.pull("silent-two:1", on("n001"), with)
+	w.status(two, "1 0 0", "Pulling")
+	image := &v1beta1.NodeImage{}
+	w.must(w.Get(w.Context(), client.ObjectKey{Name: "n001"}, image))
+	names := map[string]string{}
+	for _, reference := range image.Spec.Images["silent-one"].PullSecrets {
+		copied := &corev1.Secret{}
+		w.must(w.Get(w.Context(), client.ObjectKey{Namespace: reference.Namespace, Name: reference.Name}, copied))
+		if copied.Labels["flotilla.dev/pull-secret"] != "true" || copied.Type != corev1.SecretTypeDockerConfigJson {
+			w.Errorf("the copy has labels %v and type %s", copied.Labels, copied.Type)
+		}
+		names[copied.Annotations["flotilla.dev/source"]] = copied.Name
+	}
+	if len(names) != 2 || names["default/first"] == "" || names["default/second"] == "" {
+		w.Fatalf("copies %v", names)
+	}
+	w.role(2)
+	rotated := secret("first", `{"auths":{"b":{}}}`)
+	w.must(w.Update(w.Context(), rotated))
+	w.must(w.Delete(w.Context(), w.job(one))) // an event, which a minute brings else
+	w.eventually("the rotated Secret reaches the copy", func() string {
+		copied := &corev1.Secret{}
+		w.must(w.Get(w.Context(), client.ObjectKey{Namespace: "flotilla-system", Name: names["default/first"]}, copied))
+		if text := string(copied.Data[".dockerconfigjson"]); text != `{"auths":{"b":{}}}` {
+			return text
+		}
+		return ""
+	})
+	w.must(w.Delete(w.Context(), w.job(two)))
+	w.role(0)
+	w.eventually("no copy is left", func() string {
+		var list corev1.SecretList
+		w.must(w.List(w.Context(), &list, client.InNamespace("flotilla-system")))
+		if len(list.Items) > 0 {
+			return list.Items[0].Name
+		}
+		return ""
+	})
+	w.noEntries("silent-one")
+	w.noEntries("silent-two")
+}
+
+// role waits until the Role of daemons lists so many copies.
+func (w *world) role(copies int) {
+	w.Helper()
+	w.eventually(fmt.Sprintf("the Role lists %d copies", copies), func() string {
+		role := &rbacv1.Role{}
+		err := w.Get(w.Context(), client.ObjectKey{Namespace: "flotilla-system", Name: "flotilla-node-pulls"}, role)
+		switch {
+		case err != nil:
+			return err.Error()
+		case copies == 0 && len(role.Rules) == 0:
+			return ""
+		case len(role.Rules) != 1 || len(role.Rules[0].ResourceNames) != copies:
+			return fmt.Sprintf("%+v", role.Rules)
+		}
+		return ""
+	})
 }
 
 func (w *world) comeAndGo() {
