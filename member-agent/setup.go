@@ -44,6 +44,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/broadcastjob"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/daemonset"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/imagelistpulljob"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/imagepulljob"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/launchpriority"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/nodeimage"
@@ -197,6 +198,7 @@ func Kinds() []Kind {
 		{GVK: apps.BroadcastJobKind, Add: broadcastjob.Add, Reporting: broadcastjob.Reporting},
 		{GVK: apps.CloneSetKind, Add: cloneset.Add, Reporting: cloneset.Reporting},
 		{GVK: apps.DaemonSetKind, Add: daemonset.Add, Reporting: daemonset.Reporting},
+		{GVK: apps.ImageListPullJobKind, Add: imagelistpulljob.Add},
 		{GVK: apps.ImagePullJobKind, Add: imagepulljob.Add},
 		{GVK: apps.NodeImageKind, Add: nodeimage.Add},
 		{GVK: apps.PersistentPodStateKind, Add: persistentpodstate.Add},

@@ -78,9 +78,9 @@ func OwnRules() []rbacv1.PolicyRule {
 		// Each node has a NodeImage, which its daemon reports in.
 		rule(kruise, "nodeimages", write),
 		// A job is deleted after its ttlSecondsAfterFinished.
-		rule(kruise, "imagepulljobs", read+" create delete"),
-		rule(kruise, "imagepulljobs/status", "get update patch"),
-		rule(kruise, "imagepulljobs/finalizers", "update"),
+		rule(kruise, "imagelistpulljobs imagepulljobs", read+" create delete"),
+		rule(kruise, "imagelistpulljobs/status imagepulljobs/status", "get update patch"),
+		rule(kruise, "imagelistpulljobs/finalizers imagepulljobs/finalizers", "update"),
 		// Barriers of pods whose containers start in an order. They are not read.
 		rule("", "configmaps", "create patch"),
 		// White lists of kinds, which OpenKruise has in its namespace.

@@ -21,6 +21,8 @@ func bases() map[string]map[string]any {
 		"CloneSet " + apps + "v1alpha1":               object("api", cloneSet(older)),
 		"DaemonSet " + apps + "v1beta1":               object("log", daemonSet(true)),
 		"DaemonSet " + apps + "v1alpha1":              object("log", daemonSet(false)),
+		"ImageListPullJob " + apps + "v1beta1":        object("pull", pullJob("images", []any{"registry.example/web:1", "nginx"})),
+		"ImageListPullJob " + apps + "v1alpha1":       object("pull", pullJob("images", []any{"registry.example/web:1", "nginx"})),
 		"ImagePullJob " + apps + "v1beta1":            object("pull", pullJob("image", "registry.example/web:1")),
 		"ImagePullJob " + apps + "v1alpha1":           object("pull", pullJob("image", "registry.example/web:1")),
 		"NodeImage " + apps + "v1beta1":               without(object("node-1", nodeImage())),

@@ -27,6 +27,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/imagelistpulljob"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/imagepulljob"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/nodeimage"
 )
@@ -150,6 +151,9 @@ func (w *world) agent() (stop func()) {
 		if err := nodeimage.Add(ctx, env); err != nil {
 			return err
 		}
+		if err := imagelistpulljob.Add(ctx, env); err != nil {
+			return err
+		}
 		return imagepulljob.Add(ctx, env)
 	})
 	return stop
@@ -158,7 +162,8 @@ func (w *world) agent() (stop func()) {
 // TestOnAServer runs all scenarios on one API server.
 func TestOnAServer(t *testing.T) {
 	ctrl.SetLogger(logr.Discard())
-	config := apiserver.ForTest(t, "nodeimages.apps.kruise.io", "imagepulljobs.apps.kruise.io")
+	config := apiserver.ForTest(t, "nodeimages.apps.kruise.io", "imagepulljobs.apps.kruise.io",
+		"imagelistpulljobs.apps.kruise.io")
 	config.QPS = -1
 	w := &world{T: t, config: config, clock: &shifted{}, writes: &writes{of: map[string]int{}}}
 	w.whole = w
@@ -199,6 +204,7 @@ func TestOnAServer(t *testing.T) {
 	})
 	t.Run("ten images on a hundred nodes take few writes", func(t *testing.T) { w.in(t).many(nodes) })
 	t.Run("a node that fails is named", func(t *testing.T) { w.in(t).fails() })
+	t.Run("a list of images has a job for each", func(t *testing.T) { w.in(t).list() })
 	t.Run("a job is deleted after its time to live", func(t *testing.T) { w.in(t).expires() })
 	t.Run("a deleted job leaves nothing", func(t *testing.T) { w.in(t).leaves() })
 	t.Run("pull secrets are copied while jobs run", func(t *testing.T) { w.in(t).secrets() })
@@ -336,6 +342,38 @@ func (w *world) fails() {
 		w.Errorf("condition %+v", stalled)
 	}
 	w.noEntries("broken")
+}
+
+func (w *world) list() {
+	job := &v1beta1.ImageListPullJob{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "list"}}
+	job.Spec.Images = []string{"list-one:1", "broken-list:1"}
+	on := v1beta1.ImagePullJobNodeSelector{Names: []string{"n020", "n021"}}
+	job.Spec.Selector, job.Spec.Parallelism = &on, new(intstr.FromInt32(2))
+	w.must(w.Create(w.Context(), job))
+	w.eventually("both images have ended", func() string {
+		w.must(w.Get(w.Context(), client.ObjectKeyFromObject(job), job))
+		s := &job.Status
+		if s.CompletionTime == nil || fmt.Sprint(s.Desired, s.Active, s.Completed, s.Succeeded) != "2 0 2 1" ||
+			len(s.FailedImageStatuses) != 1 || s.FailedImageStatuses[0].Name != "broken-list:1" {
+			return fmt.Sprintf("%+v", *s)
+		}
+		return ""
+	})
+	if c := meta.FindStatusCondition(job.Status.Conditions, v1beta1.ConditionStalled); c.Reason != "PullFailed" ||
+		!strings.Contains(c.Message, "broken-list:1") {
+		w.Errorf("condition %+v", c)
+	}
+	var children v1beta1.ImagePullJobList
+	w.must(w.Client.List(w.Context(), &children, client.InNamespace("default")))
+	owned := 0
+	for i := range children.Items {
+		if metav1.IsControlledBy(&children.Items[i], job) {
+			owned++
+		}
+	}
+	if owned != 2 {
+		w.Errorf("%d ImagePullJobs, want 2", owned)
+	}
 }
 
 func (w *world) expires() {
