@@ -44,7 +44,10 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/broadcastjob"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/daemonset"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/imagelistpulljob"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/imagepulljob"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/launchpriority"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/nodeimage"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/persistentpodstate"
 	podstates "github.com/flotilla-dev/flotilla/member-agent/workloads/persistentpodstate/mutator"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/podunavailablebudget"
@@ -101,6 +104,8 @@ type Options struct {
 	CloneSetShortHash bool
 	// Distributes is workload.Env.Distributes.
 	Distributes bool
+	// PullSecrets is workload.Env.PullSecrets.
+	PullSecrets bool
 	// Tracing takes the spans of what is done for orders; nil: nothing is traced.
 	Tracing trace.TracerProvider
 	// Webhooks is the webhook server of this replica; nil: there is none.
@@ -193,6 +198,9 @@ func Kinds() []Kind {
 		{GVK: apps.BroadcastJobKind, Add: broadcastjob.Add, Reporting: broadcastjob.Reporting},
 		{GVK: apps.CloneSetKind, Add: cloneset.Add, Reporting: cloneset.Reporting},
 		{GVK: apps.DaemonSetKind, Add: daemonset.Add, Reporting: daemonset.Reporting},
+		{GVK: apps.ImageListPullJobKind, Add: imagelistpulljob.Add},
+		{GVK: apps.ImagePullJobKind, Add: imagepulljob.Add},
+		{GVK: apps.NodeImageKind, Add: nodeimage.Add},
 		{GVK: apps.PersistentPodStateKind, Add: persistentpodstate.Add},
 		{GVK: policy.PodUnavailableBudgetKind, Add: podunavailablebudget.Add,
 			Reporting: podunavailablebudget.Reporting},
@@ -226,7 +234,7 @@ func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options, g *g
 	}
 	env := &workload.Env{
 		Manager: mgr, Clock: options.MemberClock, Workers: options.Workers, ClusterName: options.ClusterName,
-		ShortHash: options.CloneSetShortHash, Distributes: options.Distributes, Namespace: options.Namespace, Gate: g,
+		ShortHash: options.CloneSetShortHash, Distributes: options.Distributes, PullSecrets: options.PullSecrets, Namespace: options.Namespace, Gate: g,
 		Disruptions: keeper,
 	}
 	for _, kind := range g.kinds {

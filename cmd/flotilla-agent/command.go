@@ -57,7 +57,7 @@ type flags struct {
 	workers                                int
 	allowKinds, allowNamespaces            []string
 	cloneSetShortHash                      bool
-	resourceDistribution                   bool
+	resourceDistribution, pullSecrets      bool
 	besideOpenKruise                       bool
 	logLevel, logFormat                    string
 }
@@ -109,6 +109,8 @@ func newCommand() *cobra.Command {
 		"the agent needs the right to read and write the Secrets and ConfigMaps of all namespaces")
 	set.BoolVar(&f.besideOpenKruise, "beside-openkruise", false, "start although an OpenKruise manager runs in the member; "+
 		"both act on the same pods, so that this is for managers whose controllers are turned off")
+	set.BoolVar(&f.pullSecrets, "pull-secrets", false, "copy the Secrets that running ImagePullJobs name into the namespace "+
+		"of the agent, for the daemons of nodes; the agent needs the right to get the Secrets of all namespaces")
 	set.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
 	set.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	return command
@@ -191,7 +193,7 @@ func run(ctx context.Context, f *flags) error {
 	options := memberagent.Options{
 		ClusterName: f.clusterName, Namespace: f.leaderNamespace, Version: version(), Workers: f.workers,
 		Clock: clocks.New(), CloneSetShortHash: f.cloneSetShortHash, Distributes: f.resourceDistribution,
-		Allowed: allowed,
+		PullSecrets: f.pullSecrets, Allowed: allowed,
 	}
 	memberTime := servertime.New(options.Clock, log.WithName("clock"))
 	member.Wrap(memberTime.Wrap)

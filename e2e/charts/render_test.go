@@ -141,7 +141,8 @@ func TestGolden(t *testing.T) {
 		{"hub", "flotilla-hub", ""},
 		{"hub-everything", "flotilla-hub", everything + onKarmada},
 		{"agent", "flotilla-agent", ""},
-		{"agent-everything", "flotilla-agent", everything + "resourceDistribution: {enabled: true}\n"},
+		{"agent-everything", "flotilla-agent", everything + "resourceDistribution: {enabled: true}\n" +
+			"pullSecrets: {enabled: true}\n"},
 		{"agent-narrow", "flotilla-agent", narrow},
 		{"agent-alone", "flotilla-agent", "hub: {enabled: false}"},
 		{"capi", "flotilla-capi", capiValues},

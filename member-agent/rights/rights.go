@@ -29,6 +29,9 @@ const deletions = "flotilla-deletions"
 // sidecarSets is the name of the ValidatingWebhookConfiguration for SidecarSets, as package guard has it.
 const sidecarSets = "flotilla-sidecarsets"
 
+// nodePulls is the Role in the agent's namespace that lists the copies of pull secrets.
+const nodePulls = "flotilla-node-pulls"
+
 const (
 	read   = "get list watch"
 	change = "create update patch delete"
@@ -72,6 +75,12 @@ func OwnRules() []rbacv1.PolicyRule {
 		// Annotations of workloads ask for PersistentPodStates.
 		rule(kruise, "persistentpodstates", write),
 		rule(kruise, "persistentpodstates/status", "get update patch"),
+		// Each node has a NodeImage, which its daemon reports in.
+		rule(kruise, "nodeimages", write),
+		// A job is deleted after its ttlSecondsAfterFinished.
+		rule(kruise, "imagelistpulljobs imagepulljobs", read+" create delete"),
+		rule(kruise, "imagelistpulljobs/status imagepulljobs/status", "get update patch"),
+		rule(kruise, "imagelistpulljobs/finalizers imagepulljobs/finalizers", "update"),
 		// Barriers of pods whose containers start in an order. They are not read.
 		rule("", "configmaps", "create patch"),
 		// White lists of kinds, which OpenKruise has in its namespace.
@@ -162,12 +171,22 @@ func DistributionRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{rule("", "configmaps secrets", write)}
 }
 
+// PullSecretRules are what the agent may do beside OwnRules to copy the Secrets of ImagePullJobs for the daemons of
+// nodes. They are a role of their own, bound only where that is asked for: with them the agent can read every Secret
+// whose name it knows.
+func PullSecretRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{rule("", "secrets", "get")}
+}
+
 // NamespaceRules are what the agent may do in its own namespace: it leads by a Lease, and keeps Secrets, which are what
 // it shows the hub, its copies of Works and the certificate of its webhook.
 func NamespaceRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule("coordination.k8s.io", "leases", write),
 		rule("", "secrets", write),
+		// Which copies of pull secrets the daemons of nodes may read. The verb create knows no names.
+		rule("rbac.authorization.k8s.io", "roles", "create"),
+		rule("rbac.authorization.k8s.io", "roles", "get update", nodePulls),
 	}
 }
 

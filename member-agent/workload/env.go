@@ -17,6 +17,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/disruption"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/nodeimages"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 )
@@ -37,13 +38,25 @@ type Env struct {
 	ShortHash bool
 	// Distributes: the agent may read and write the Secrets and ConfigMaps of all namespaces, for ResourceDistributions.
 	Distributes bool
+	// PullSecrets: the agent may read the Secrets of all namespaces, to copy those of ImagePullJobs for daemons.
+	PullSecrets bool
 	// Pods and Claims read the manager's cache. Kinds that need one set it up if it is nil.
 	Pods   *podset.Source
 	Claims *volumes.Source
+	// NodeImages is what Images returns.
+	NodeImages *nodeimages.Store
 	// Gate says what a hub decides; nil is an agent without a hub.
 	Gate Gate
 	// Disruptions decides which pods may become unavailable; nil allows all.
 	Disruptions Disruptions
+}
+
+// Images returns the NodeImages of the cluster, from one store for all kinds.
+func (e *Env) Images() *nodeimages.Store {
+	if e.NodeImages == nil {
+		e.NodeImages = nodeimages.New(e.Manager.GetClient(), e.Manager.GetAPIReader(), FieldOwner)
+	}
+	return e.NodeImages
 }
 
 // Disruptions decides which pods may become unavailable under PodUnavailableBudgets.

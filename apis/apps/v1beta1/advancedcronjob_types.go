@@ -74,8 +74,7 @@ type CronJobTemplate struct {
 	// broadcastJobTemplate is the template of BroadcastJobs. It cannot change.
 	// +optional
 	BroadcastJobTemplate *BroadcastJobTemplateSpec `json:"broadcastJobTemplate,omitempty"`
-	// imageListPullJobTemplate is the template of ImageListPullJobs, which pull images onto nodes. No agent runs them yet:
-	// condition Stalled says KindNotServed.
+	// imageListPullJobTemplate is the template of ImageListPullJobs, which pull images onto nodes.
 	// +optional
 	ImageListPullJobTemplate *ImageListPullJobTemplateSpec `json:"imageListPullJobTemplate,omitempty"`
 }

@@ -15,6 +15,8 @@ const (
 	AnnotationPullSecretMode = "imagepulljobs.kruise.io/mode"
 	// PullSecretModeBatch is the mode of a Secret that is copied once for all ImagePullJobs that use it.
 	PullSecretModeBatch = "batch"
+	// LabelImagePullJobUID is on pods that pull for an ImagePullJob: its UID.
+	LabelImagePullJobUID = "apps.flotilla.dev/imagepulljob-uid"
 	// FinalizerImagePullJob is on jobs until the copies of their Secrets are released.
 	FinalizerImagePullJob = "apps.kruise.io/deletion-protection"
 )
@@ -59,6 +61,42 @@ type ImagePullJobTemplate struct {
 	// +optional
 	// +kubebuilder:default=IfNotPresent
 	ImagePullPolicy ImagePullPolicy `json:"imagePullPolicy,omitempty"`
+	// flotilla has what Flotilla adds to the published fields.
+	// +optional
+	Flotilla *ImagePullJobFlotilla `json:"flotilla,omitempty"`
+}
+
+// ImagePullJobFlotilla has what Flotilla adds to the published fields.
+type ImagePullJobFlotilla struct {
+	// pullBy is who pulls: Daemon (the daemon of each node, which flotilla-node is), Pod (a short pod on each node, in the
+	// namespace of the job) or Auto (Daemon if the daemon of any node of the cluster has ever reported when the job
+	// begins, else Pod). A change holds for jobs that begin later. Default Auto.
+	// +optional
+	// +kubebuilder:default=Auto
+	PullBy ImagePuller `json:"pullBy,omitempty"`
+}
+
+// ImagePuller is who pulls images onto nodes.
+// +kubebuilder:validation:Enum=Auto;Daemon;Pod;""
+type ImagePuller string
+
+// Who pulls images.
+const (
+	PullByAuto   ImagePuller = "Auto"
+	PullByDaemon ImagePuller = "Daemon"
+	PullByPod    ImagePuller = "Pod"
+)
+
+// ImagePullJobProgress is what Flotilla adds to the published status of an ImagePullJob.
+type ImagePullJobProgress struct {
+	// pullBy is who pulls for this job: Daemon or Pod. It does not change.
+	// +optional
+	PullBy ImagePuller `json:"pullBy,omitempty"`
+	// pulledNodes are the names of the nodes whose pods have pulled the image, sorted, at most 10000 of them. Their pods
+	// are gone.
+	// +optional
+	// +listType=atomic
+	PulledNodes []string `json:"pulledNodes,omitempty"`
 }
 
 // ImagePullPolicy says whether an image that a node has is pulled.
@@ -171,6 +209,13 @@ type ImagePullJobStatus struct {
 	// +optional
 	// +listType=atomic
 	FailedNodes []string `json:"failedNodes,omitempty"`
+	// flotilla is what Flotilla adds to the published status.
+	// +optional
+	Flotilla *ImagePullJobProgress `json:"flotilla,omitempty"`
+	// observedSequence is Flotilla's addition: the annotation topology.flotilla.dev/sequence that the controller acts on.
+	// An order of the hub may change its budget alone, which is an annotation and does not raise the generation.
+	// +optional
+	ObservedSequence int64 `json:"observedSequence,omitempty"`
 	// conditions are the observed aspects of the job, one of each type: Ready, Reconciling and Stalled. Flotilla's
 	// addition.
 	// +optional

@@ -21,6 +21,12 @@ func bases() map[string]map[string]any {
 		"CloneSet " + apps + "v1alpha1":               object("api", cloneSet(older)),
 		"DaemonSet " + apps + "v1beta1":               object("log", daemonSet(true)),
 		"DaemonSet " + apps + "v1alpha1":              object("log", daemonSet(false)),
+		"ImageListPullJob " + apps + "v1beta1":        object("pull", pullJob("images", []any{"registry.example/web:1", "nginx"})),
+		"ImageListPullJob " + apps + "v1alpha1":       object("pull", pullJob("images", []any{"registry.example/web:1", "nginx"})),
+		"ImagePullJob " + apps + "v1beta1":            object("pull", pullJob("image", "registry.example/web:1")),
+		"ImagePullJob " + apps + "v1alpha1":           object("pull", pullJob("image", "registry.example/web:1")),
+		"NodeImage " + apps + "v1beta1":               without(object("node-1", nodeImage())),
+		"NodeImage " + apps + "v1alpha1":              without(object("node-1", nodeImage())),
 		"PersistentPodState " + apps + "v1beta1":      object("db", podState("keys")),
 		"PersistentPodState " + apps + "v1alpha1":     object("db", podState("nodeTopologyKeys")),
 		"ResourceDistribution " + apps + "v1beta1":    without(object("pull", distribution("namespaceSelector"))),
@@ -129,6 +135,31 @@ func broadcastJob() map[string]any {
 			},
 		}},
 	}
+}
+
+// pullJob returns the spec of a job that pulls what the field of this name says.
+func pullJob(field string, images any) map[string]any {
+	return map[string]any{
+		field: images, "pullSecrets": []any{"registry"}, "parallelism": "10%", "imagePullPolicy": "Always",
+		"selector":   map[string]any{"matchLabels": map[string]any{"disk": "ssd"}},
+		"pullPolicy": map[string]any{"timeoutSeconds": int64(60), "backoffLimit": int64(2)},
+		"completionPolicy": map[string]any{
+			"type": "Always", "activeDeadlineSeconds": int64(3600), "ttlSecondsAfterFinished": int64(600)},
+		"sandboxConfig": map[string]any{"labels": label(), "annotations": map[string]any{"mirror": "near"}},
+		"flotilla":      map[string]any{"pullBy": "Daemon"},
+	}
+}
+
+// nodeImage returns the spec of a NodeImage.
+func nodeImage() map[string]any {
+	return map[string]any{"images": map[string]any{"registry.example/web": map[string]any{
+		"pullSecrets": []any{map[string]any{"namespace": "flotilla-system", "name": "pull-1"}},
+		"tags": []any{map[string]any{"tag": "1", "createdAt": "2026-01-01T00:00:00Z", "version": int64(2),
+			"pullPolicy": map[string]any{"timeoutSeconds": int64(60), "backoffLimit": int64(2),
+				"ttlSecondsAfterFinished": int64(86400)},
+			"ownerReferences": []any{map[string]any{"apiVersion": "apps.kruise.io/v1beta1", "kind": "ImagePullJob",
+				"namespace": "shop", "name": "pull", "uid": "u"}}}},
+	}}}
 }
 
 // podState returns the spec of a PersistentPodState, with the name that its version has for keys.

@@ -119,6 +119,9 @@ func jobOf(cron *v1beta1.AdvancedCronJob, tick time.Time) client.Object {
 	if t := cron.Spec.Template.BroadcastJobTemplate; t != nil {
 		return &v1beta1.BroadcastJob{ObjectMeta: meta(t.ObjectMeta), Spec: *t.Spec.DeepCopy()}
 	}
+	if t := cron.Spec.Template.ImageListPullJobTemplate; t != nil {
+		return &v1beta1.ImageListPullJob{ObjectMeta: meta(t.ObjectMeta), Spec: *t.Spec.DeepCopy()}
+	}
 	t := cron.Spec.Template.JobTemplate
 	return &batchv1.Job{ObjectMeta: meta(t.ObjectMeta), Spec: *t.Spec.DeepCopy()}
 }

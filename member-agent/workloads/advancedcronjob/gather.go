@@ -57,7 +57,24 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 			s.facts.Jobs = append(s.facts.Jobs, broadcastJob(&broadcasts.Items[i]))
 		}
 	}
+	var pulls v1beta1.ImageListPullJobList
+	if err := r.Client.List(ctx, &pulls, options...); err != nil {
+		return false, fmt.Errorf("list its ImageListPullJobs: %w", err)
+	}
+	for i := range pulls.Items {
+		if metav1.IsControlledBy(&pulls.Items[i], s.cron) {
+			s.facts.Jobs = append(s.facts.Jobs, pullJob(&pulls.Items[i]))
+		}
+	}
 	return true, nil
+}
+
+// pullJob reads a job that pulls images. It has failed if an image is not on all nodes at its end.
+func pullJob(job *v1beta1.ImageListPullJob) Job {
+	out := newJob(job, v1beta1.ImageListPullJobKind, job.Status.StartTime)
+	out.Finished = job.Status.CompletionTime != nil
+	out.Fails = out.Finished && job.Status.Succeeded != job.Status.Desired
+	return out
 }
 
 func nativeJob(job *batchv1.Job) Job {

@@ -20,8 +20,6 @@ import (
 )
 
 const (
-	// reasonKindNotServed says that no controller runs the jobs.
-	reasonKindNotServed = "KindNotServed"
 	// reasonNeverFires says that the schedule has no ticks.
 	reasonNeverFires = "ScheduleNeverFires"
 )
@@ -149,9 +147,7 @@ func (f Facts) unusable() *conditions.Cause {
 	}
 	path := field.NewPath("spec", "template")
 	switch t := &spec.Template; {
-	case t.ImageListPullJobTemplate != nil:
-		return &conditions.Cause{Reason: reasonKindNotServed, Message: "template.imageListPullJobTemplate makes " +
-			"ImageListPullJobs, which this agent does not run yet: no job is started; use jobTemplate or broadcastJobTemplate"}
+	case t.ImageListPullJobTemplate != nil: // the schema has checked it
 	case t.BroadcastJobTemplate != nil:
 		job := &t.BroadcastJobTemplate.Spec
 		err = job.Template.Err(path.Child("broadcastJobTemplate", "spec", "template"))
@@ -163,7 +159,7 @@ func (f Facts) unusable() *conditions.Cause {
 	case t.JobTemplate != nil:
 		err = t.JobTemplate.Err(path.Child("jobTemplate"))
 	default: // the schema refuses it
-		err = field.Required(path, "give one of jobTemplate and broadcastJobTemplate")
+		err = field.Required(path, "give one of jobTemplate, broadcastJobTemplate and imageListPullJobTemplate")
 	}
 	if err != nil {
 		return &conditions.Cause{Reason: workload.ReasonInvalidTemplate, Message: err.Error()}

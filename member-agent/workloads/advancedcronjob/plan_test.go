@@ -125,7 +125,7 @@ func TestCompute(t *testing.T) {
 			want: "stalled ScheduleNeverFires"},
 		{name: "ImageListPullJobs", change: func(c *v1beta1.AdvancedCronJob) {
 			c.Spec.Template = v1beta1.CronJobTemplate{ImageListPullJobTemplate: &v1beta1.ImageListPullJobTemplateSpec{}}
-		}, after: time.Hour, want: "stalled KindNotServed"},
+		}, after: time.Hour, want: "start 13, wake 1m0s"},
 		{name: "a template that cannot be decoded", after: time.Hour, change: func(c *v1beta1.AdvancedCronJob) {
 			job := &v1beta1.JobTemplate{}
 			_ = job.UnmarshalJSON([]byte(`{"spec":{"parallelism":"three"}}`))

@@ -15,7 +15,7 @@ func Add(_ context.Context, env *workload.Env) error {
 	r := &Reconciler{}
 	b := workload.For(env, r.kind())
 	r.Controller = b.Controller
-	b.Owns(&batchv1.Job{}).Owns(&v1beta1.BroadcastJob{})
+	b.Owns(&batchv1.Job{}).Owns(&v1beta1.BroadcastJob{}).Owns(&v1beta1.ImageListPullJob{})
 	return b.Complete()
 }
 

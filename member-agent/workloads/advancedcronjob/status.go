@@ -148,8 +148,11 @@ func missed(m cron.Missed) string {
 
 // kindOf returns the kind of the jobs.
 func kindOf(t *v1beta1.CronJobTemplate) schema.GroupVersionKind {
-	if t.BroadcastJobTemplate != nil {
+	switch {
+	case t.BroadcastJobTemplate != nil:
 		return v1beta1.BroadcastJobKind
+	case t.ImageListPullJobTemplate != nil:
+		return v1beta1.ImageListPullJobKind
 	}
 	return jobKind()
 }

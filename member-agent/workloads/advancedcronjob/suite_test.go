@@ -37,7 +37,8 @@ type world struct {
 // TestOnAServer runs every scenario on one cluster, in parallel.
 func TestOnAServer(t *testing.T) {
 	c := apiserver.Cluster(t, fleet.ClusterSpec{Name: "solo", Nodes: fleet.Nodes("solo", "eu", []string{"a"}, 1)}, false,
-		"advancedcronjobs.apps.kruise.io", "broadcastjobs.apps.kruise.io")
+		"advancedcronjobs.apps.kruise.io", "broadcastjobs.apps.kruise.io",
+		"imagelistpulljobs.apps.kruise.io")
 	config := c.RESTConfig()
 	config.QPS = -1
 	own := rest.CopyConfig(config)

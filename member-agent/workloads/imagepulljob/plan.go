@@ -1,5 +1,3 @@
-// Package imagepulljob decides which nodes pull the image of an ImagePullJob. So far it holds the pure parts: Select
-// says which nodes the job is about, and Make what is written to their NodeImages and to the job.
 package imagepulljob
 
 import (
@@ -17,13 +15,15 @@ import (
 const (
 	// silence is how long a daemon may report nothing of a request, or of a pull that must have ended.
 	silence = 10 * time.Minute
-	// maxFailedNodes bounds status.failedNodes, which is what the job remembers of nodes that have failed.
-	maxFailedNodes = 10000
+	// mostNodes bounds the lists of nodes in the status, which are what the job remembers of nodes that have ended.
+	mostNodes = 10000
 	// The defaults of the definition, for jobs of older definitions.
 	defaultTimeout = int32(600)
 	defaultBackoff = int32(3)
 	// minTTL is how long, in seconds, a tag stays of interest to a daemon at least.
 	minTTL = int32(86400)
+	// deadlineExceeded is the published message of a job whose deadline is over.
+	deadlineExceeded = "job exceeds activeDeadlineSeconds"
 	// longest bounds times that are given in seconds, whose nanoseconds might not fit. Three of them together do.
 	longest = 90 * 365 * 24 * time.Hour
 )
@@ -45,9 +45,13 @@ type Facts struct {
 	Job *v1beta1.ImagePullJob
 	// Selected are the names that Select returned, sorted.
 	Selected []string
-	// Nodes are all NodeImages, by name.
+	// Nodes are what is known of nodes by their names: their NodeImages, or pods that pull there.
 	Nodes map[string]Node
-	Now   time.Time
+	// Pods: pods pull, so the status remembers which nodes have the image.
+	Pods bool
+	// Granted is on how many nodes a hub lets the job pull at the same time, nil without one.
+	Granted *int32
+	Now     time.Time
 }
 
 // Request is an entry to write to the NodeImage of a node.
@@ -114,7 +118,7 @@ func (p *planner) run() error {
 	if status.StartTime == nil {
 		status.StartTime = new(metav1.NewTime(p.Now.Truncate(time.Second)))
 	}
-	var waiting, failures []string
+	var waiting, failures, pulled []string
 	status.Desired, status.Active, status.Succeeded, status.Failed = int32(len(p.Selected)), 0, 0, 0
 	for _, name := range p.Selected {
 		switch p.outcome(name) {
@@ -124,17 +128,19 @@ func (p *planner) run() error {
 			status.Active++
 		case succeeded:
 			status.Succeeded++
+			pulled = append(pulled, name)
 		case failed:
 			failures = append(failures, name)
 		}
 	}
+	p.remember(pulled)
 	pulls := status.Active + p.leave(failures)
 	if p.overdue() {
-		p.end("job exceeds activeDeadlineSeconds", append(failures, p.unfinished()...))
+		p.end(deadlineExceeded, append(failures, p.unfinished()...))
 		return nil
 	}
 	p.fail(failures)
-	if status.Succeeded+status.Failed == status.Desired && !p.endless() {
+	if status.Succeeded+status.Failed == status.Desired && !p.endless() && !p.awaitsNode() {
 		p.end("job has completed", failures)
 		return nil
 	}
@@ -147,6 +153,26 @@ func (p *planner) run() error {
 	return nil
 }
 
+// remember keeps who pulls, and which nodes have the image where only pods that are gone said so.
+func (p *planner) remember(pulled []string) {
+	progress := &v1beta1.ImagePullJobProgress{PullBy: v1beta1.PullByDaemon}
+	if p.Pods {
+		progress.PullBy = v1beta1.PullByPod
+		progress.PulledNodes = pulled[:min(len(pulled), mostNodes)]
+	}
+	p.Status.Flotilla = progress
+}
+
+// awaitsNode reports whether the job selects no node yet: nodes, their NodeImages or their labels may still come.
+func (p *planner) awaitsNode() bool {
+	end := p.Status.StartTime.Add(silence)
+	if p.Status.Desired > 0 || !p.Now.Before(end) {
+		return false
+	}
+	p.again(end)
+	return true
+}
+
 // leave releases nodes that have failed and nodes that the job selects no longer. It returns how many of the latter
 // still pull: they count for parallelism until they have ended, but are no part of the job.
 func (p *planner) leave(failures []string) (pulling int32) {
@@ -154,7 +180,7 @@ func (p *planner) leave(failures []string) (pulling int32) {
 		_, selected := slices.BinarySearch(p.Selected, name)
 		_, failing := slices.BinarySearch(failures, name)
 		switch {
-		case selected && !failing:
+		case selected && !failing && !(p.Pods && p.outcome(name) == succeeded):
 		case !selected && p.outcome(name) == active:
 			pulling++
 		default:
@@ -183,6 +209,13 @@ func (p *planner) request(waiting []string, most int32) {
 		p.Request = append(p.Request, Request{Node: name, Tag: p.entry(node)})
 		p.again(p.Now.Add(silence))
 	}
+}
+
+// Entry returns the entry of a job, whose status is the one of the plan, on a node that the plan asks. Others may have
+// written the NodeImage since.
+func (f Facts) Entry(status *v1beta1.ImagePullJobStatus, node Node) v1beta1.ImageTagSpec {
+	p := &planner{Facts: f, Plan: Plan{Status: *status}}
+	return p.entry(node)
 }
 
 // entry returns the entry of the job on a node. Another job's pull of the same image serves this one too, if it goes
@@ -257,6 +290,11 @@ func (p *planner) outcome(name string) outcome {
 	if _, before := slices.BinarySearch(p.Job.Status.FailedNodes, name); before {
 		return failed
 	}
+	if progress := p.Job.Status.Flotilla; p.Pods && progress != nil {
+		if _, before := slices.BinarySearch(progress.PulledNodes, name); before {
+			return succeeded
+		}
+	}
 	node := p.Nodes[name]
 	if node.Tag == nil || node.Tag.CreatedAt == nil || !owns(p.Job, node.Tag) {
 		return unasked
@@ -316,6 +354,9 @@ func (p *planner) limit() (int32, error) {
 	if p.Job.Spec.Parallelism != nil {
 		parallelism = *p.Job.Spec.Parallelism
 	}
+	if p.Granted != nil {
+		parallelism = intstr.FromInt32(*p.Granted)
+	}
 	limit, err := budget.Scaled(parallelism, p.Status.Desired, budget.Up)
 	if err != nil {
 		return 0, fmt.Errorf("read spec.parallelism: %w", err)
@@ -355,7 +396,7 @@ func (p *planner) end(message string, failures []string) {
 func (p *planner) fail(failures []string) {
 	slices.Sort(failures)
 	p.Status.Failed = int32(len(failures))
-	p.Status.FailedNodes = failures[:min(len(failures), maxFailedNodes)]
+	p.Status.FailedNodes = failures[:min(len(failures), mostNodes)]
 }
 
 // expire deletes a job that has ended when its time to live is over.
