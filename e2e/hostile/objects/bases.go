@@ -21,6 +21,7 @@ func bases() map[string]map[string]any {
 		"CloneSet " + apps + "v1alpha1":               object("api", cloneSet(older)),
 		"DaemonSet " + apps + "v1beta1":               object("log", daemonSet(true)),
 		"DaemonSet " + apps + "v1alpha1":              object("log", daemonSet(false)),
+		"EphemeralJob " + apps + "v1alpha1":           object("dump", ephemeralJob()),
 		"PersistentPodState " + apps + "v1beta1":      object("db", podState("keys")),
 		"PersistentPodState " + apps + "v1alpha1":     object("db", podState("nodeTopologyKeys")),
 		"ResourceDistribution " + apps + "v1beta1":    without(object("pull", distribution("namespaceSelector"))),
@@ -128,6 +129,15 @@ func broadcastJob() map[string]any {
 				map[string]any{"name": "probe", "pod": map[string]any{"template": probe}},
 			},
 		}},
+	}
+}
+
+// ephemeralJob returns the spec of an EphemeralJob.
+func ephemeralJob() map[string]any {
+	return map[string]any{
+		"selector": map[string]any{"matchLabels": label()}, "replicas": int64(2), "parallelism": int64(1),
+		"activeDeadlineSeconds": int64(60), "template": map[string]any{"ephemeralContainers": []any{
+			map[string]any{"name": "dump", "image": "busybox:1", "targetContainerName": "main"}}},
 	}
 }
 

@@ -28,6 +28,7 @@ func Slim(obj any) (any, error) {
 		Containers: slimContainers(pod.Spec.Containers), InitContainers: slimContainers(pod.Spec.InitContainers),
 		Volumes: claimVolumes(pod.Spec.Volumes), Overhead: pod.Spec.Overhead, Resources: pod.Spec.Resources,
 		Affinity: slimAffinity(pod), ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds,
+		EphemeralContainers: slimEphemeral(pod.Spec.EphemeralContainers),
 	}
 	pod.Status = corev1.PodStatus{
 		ObservedGeneration: pod.Status.ObservedGeneration, Phase: pod.Status.Phase,
@@ -36,8 +37,29 @@ func Slim(obj any) (any, error) {
 		ContainerStatuses:     slimStatuses(pod.Status.ContainerStatuses, pod.Spec.Containers),
 		StartTime:             pod.Status.StartTime,
 		InitContainerStatuses: slimInitStatuses(pod.Status.InitContainerStatuses, pod.Spec.InitContainers),
+
+		EphemeralContainerStatuses: slimEphemeralStatuses(pod.Status.EphemeralContainerStatuses),
 	}
 	return pod, nil
+}
+
+// slimEphemeral keeps the names of ephemeral containers, and which job made them. Most pods have none.
+func slimEphemeral(containers []corev1.EphemeralContainer) []corev1.EphemeralContainer {
+	for i := range containers {
+		c := &containers[i]
+		containers[i] = corev1.EphemeralContainer{
+			EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: c.Name, Env: slimEnvironment(c.Env)},
+		}
+	}
+	return containers
+}
+
+// slimEphemeralStatuses keeps how far ephemeral containers are.
+func slimEphemeralStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+	for i := range statuses {
+		statuses[i] = corev1.ContainerStatus{Name: statuses[i].Name, State: statuses[i].State}
+	}
+	return statuses
 }
 
 // slimConditions drops the conditions of a pod that starts, which nothing asks for and nearly every pod has.
