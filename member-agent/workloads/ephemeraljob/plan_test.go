@@ -104,6 +104,7 @@ func TestCompute(t *testing.T) {
 	replicas := func(n int32) func(*v1alpha1.EphemeralJob) {
 		return func(job *v1alpha1.EphemeralJob) { job.Spec.Replicas, job.Spec.Parallelism = &n, new(int32(9)) }
 	}
+	unlimited := func(job *v1alpha1.EphemeralJob) { job.Spec.Parallelism = nil }
 	paused := func(job *v1alpha1.EphemeralJob) { job.Spec.Paused = true }
 	deadline := func(left time.Duration, also ...func(*v1alpha1.EphemeralJob)) func(*v1alpha1.EphemeralJob) {
 		return func(job *v1alpha1.EphemeralJob) {
@@ -135,7 +136,7 @@ func TestCompute(t *testing.T) {
 		"waiting containers take part":   {job: parallel(2), pods: "ww-", want: "Waiting 3:w3,r0,s0,f0"},
 		"parallelism was lowered":        {pods: "rr-", want: "Running 3:w1,r2,s0,f0"},
 		"parallelism 0":                  {job: parallel(0), pods: "s-", want: "Waiting 2:w1,r0,s1,f0"},
-		"parallelism by default":         {job: func(job *v1alpha1.EphemeralJob) { job.Spec.Parallelism = nil }, pods: "--", want: "Waiting 2:w2,r0,s0,f0 add a"},
+		"parallelism by default":         {job: unlimited, pods: "--", want: "Waiting 2:w2,r0,s0,f0 add a"},
 		"the next one":                   {pods: "s-f-", want: "Waiting 4:w2,r0,s1,f1 add b"},
 		"all succeeded":                  {pods: "ss", want: "Succeeded 2:w0,r0,s2,f0 ends"},
 		"mixed results end too":          {pods: "sf", want: "Failed 2:w0,r0,s1,f1 ends"},
@@ -151,9 +152,10 @@ func TestCompute(t *testing.T) {
 		"without pods at the deadline":   {job: deadline(0), want: "Failed 0:w0,r0,s0,f0 overdue ends"},
 		"paused at the deadline":         {job: deadline(0, paused), pods: "r", want: "Paused 1:w0,r1,s0,f0"},
 		"through at the deadline":        {job: deadline(0), pods: "s", want: "Succeeded 1:w0,r0,s1,f0 ends"},
-		"kept after its end":             {job: ended(time.Minute, new(int32(90))), pods: "-", want: "Failed 0:w0,r0,s0,f0 wake 30s"},
-		"kept long enough":               {job: ended(time.Minute, new(int32(60))), want: "Failed 0:w0,r0,s0,f0 expired"},
-		"kept for half an hour":          {job: ended(29*time.Minute, nil), want: "Failed 0:w0,r0,s0,f0 wake 1m0s"},
+		"kept after its end": {job: ended(time.Minute, new(int32(90))), pods: "-",
+			want: "Failed 0:w0,r0,s0,f0 wake 30s"},
+		"kept long enough":      {job: ended(time.Minute, new(int32(60))), want: "Failed 0:w0,r0,s0,f0 expired"},
+		"kept for half an hour": {job: ended(29*time.Minute, nil), want: "Failed 0:w0,r0,s0,f0 wake 1m0s"},
 		"no container": {job: func(job *v1alpha1.EphemeralJob) { job.Spec.Template.EphemeralContainers = nil }, pods: "-",
 			want: "Error 0:w0,r0,s0,f0"},
 		"pods that end or go do not count": {pods: "--s-", want: "Waiting 2:w2,r0,s0,f0 add b",

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	admission "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -202,18 +202,19 @@ func goes(w *world) {
 // refused has an admission policy refuse one pod: the next one is taken, and the job says what keeps it from its end.
 func refused(w *world) {
 	w.pods(2)
-	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "no-debugging"}}
-	policy.Spec.MatchConstraints = &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
-		RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-			Operations: []admissionregistrationv1.OperationType{"UPDATE"},
-			Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+	policy := &admission.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "no-debugging"}}
+	match := &admission.MatchResources{ResourceRules: []admission.NamedRuleWithOperations{{
+		RuleWithOperations: admission.RuleWithOperations{
+			Operations: []admission.OperationType{"UPDATE"},
+			Rule: admission.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
 				Resources: []string{"pods/ephemeralcontainers"}}}}}}
-	policy.Spec.Validations = []admissionregistrationv1.Validation{{
+	policy.Spec.MatchConstraints = match
+	policy.Spec.Validations = []admission.Validation{{
 		Expression: "object.metadata.name != 'a'", Message: "pod a is not to be debugged"}}
 	w.must(w.Create(w.Context(), policy))
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "no-debugging"}}
+	binding := &admission.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "no-debugging"}}
 	binding.Spec.PolicyName = "no-debugging"
-	binding.Spec.ValidationActions = []admissionregistrationv1.ValidationAction{"Deny"}
+	binding.Spec.ValidationActions = []admission.ValidationAction{"Deny"}
 	w.must(w.Create(w.Context(), binding))
 	w.Cleanup(func() {
 		ctx := context.WithoutCancel(w.Context())
@@ -221,8 +222,8 @@ func refused(w *world) {
 	})
 	apiserver.Eventually(w, limit, "the policy holds", func() string {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "a"}}
-		err := w.SubResource("ephemeralcontainers").Patch(w.Context(), pod, client.RawPatch("application/strategic-merge-patch+json",
-			[]byte(`{"spec":{"ephemeralContainers":[{"name":"x","image":"x"}]}}`)),
+		err := w.SubResource("ephemeralcontainers").Patch(w.Context(), pod, client.RawPatch(
+			"application/strategic-merge-patch+json", []byte(`{"spec":{"ephemeralContainers":[{"name":"x","image":"x"}]}}`)),
 			&client.SubResourcePatchOptions{PatchOptions: client.PatchOptions{DryRun: []string{"All"}}})
 		if err == nil || !strings.Contains(err.Error(), "not to be debugged") {
 			return fmt.Sprint("no refusal: ", err)
