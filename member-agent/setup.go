@@ -49,6 +49,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/launchpriority"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/persistentpodstate"
 	podstates "github.com/flotilla-dev/flotilla/member-agent/workloads/persistentpodstate/mutator"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/podprobemarker"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/podunavailablebudget"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/podunavailablebudget/budgets"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/resourcedistribution"
@@ -197,6 +198,7 @@ func Kinds() []Kind {
 		{GVK: apps.DaemonSetKind, Add: daemonset.Add, Reporting: daemonset.Reporting},
 		{GVK: appsv1alpha1.EphemeralJobKind, Add: ephemeraljob.Add},
 		{GVK: apps.PersistentPodStateKind, Add: persistentpodstate.Add},
+		{GVK: appsv1alpha1.PodProbeMarkerKind, Add: podprobemarker.Add},
 		{GVK: policy.PodUnavailableBudgetKind, Add: podunavailablebudget.Add,
 			Reporting: podunavailablebudget.Reporting},
 		{GVK: apps.ResourceDistributionKind, Add: resourcedistribution.Add,

@@ -100,7 +100,7 @@ func layers() []layer {
 func pureKernel() []string {
 	return []string{
 		"budget", "completions", "conditions", "cron", "delta", "history/normal",
-		"history/sidecars", "inplace", "launch", "lifecycle", "order",
+		"history/sidecars", "inplace", "launch", "lifecycle", "marks", "order",
 		"pernode", "podname", "podstate", "spread", "waits",
 	}
 }

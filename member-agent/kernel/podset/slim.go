@@ -36,6 +36,7 @@ func Slim(obj any) (any, error) {
 		Reason:     pod.Status.Reason, QOSClass: pod.Status.QOSClass, Resize: pod.Status.Resize,
 		ContainerStatuses:     slimStatuses(pod.Status.ContainerStatuses, pod.Spec.Containers),
 		StartTime:             pod.Status.StartTime,
+		PodIP:                 pod.Status.PodIP,
 		InitContainerStatuses: slimInitStatuses(pod.Status.InitContainerStatuses, pod.Spec.InitContainers),
 
 		EphemeralContainerStatuses: slimEphemeralStatuses(pod.Status.EphemeralContainerStatuses),
@@ -98,10 +99,21 @@ func slimContainers(containers []corev1.Container) []corev1.Container {
 		c := &containers[i]
 		containers[i] = corev1.Container{
 			Name: c.Name, Image: c.Image, Resources: c.Resources, ResizePolicy: c.ResizePolicy, RestartPolicy: c.RestartPolicy,
-			Env: slimEnvironment(c.Env), ImagePullPolicy: constant(c.ImagePullPolicy),
+			Env: slimEnvironment(c.Env), ImagePullPolicy: constant(c.ImagePullPolicy), Ports: namedPorts(c.Ports),
 		}
 	}
 	return containers
+}
+
+// namedPorts keeps the numbers of ports with a name, which probes may give.
+func namedPorts(ports []corev1.ContainerPort) []corev1.ContainerPort {
+	var kept []corev1.ContainerPort
+	for i := range ports {
+		if ports[i].Name != "" {
+			kept = append(kept, corev1.ContainerPort{Name: ports[i].Name, ContainerPort: ports[i].ContainerPort})
+		}
+	}
+	return kept
 }
 
 // constant returns the same policy without memory of its own.
