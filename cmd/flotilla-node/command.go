@@ -123,16 +123,8 @@ func run(ctx context.Context, f *flags) error {
 // newManager returns a manager that runs the daemon with its parts.
 func newManager(f *flags, config *rest.Config, log logr.Logger, all []nodedaemon.Part) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("register types: %w", err)
-	}
-	for _, part := range all {
-		if part.AddToScheme == nil {
-			continue
-		}
-		if err := part.AddToScheme(scheme); err != nil {
-			return nil, fmt.Errorf("register types of %s: %w", part.Name, err)
-		}
+	if err := nodedaemon.AddToScheme(scheme, all); err != nil {
+		return nil, err
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Logger: log,
