@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	appsv1alpha1 "github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -44,12 +45,14 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/broadcastjob"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/daemonset"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/ephemeraljob"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/imagelistpulljob"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/imagepulljob"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/launchpriority"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/nodeimage"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/persistentpodstate"
 	podstates "github.com/flotilla-dev/flotilla/member-agent/workloads/persistentpodstate/mutator"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/podprobemarker"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/podunavailablebudget"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/podunavailablebudget/budgets"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/resourcedistribution"
@@ -115,7 +118,7 @@ type Options struct {
 // AddToScheme registers every type that the agent's manager works with in the member.
 func AddToScheme(scheme *runtime.Scheme) error {
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apps.AddToScheme, policy.AddToScheme,
+		clientgoscheme.AddToScheme, apps.AddToScheme, appsv1alpha1.AddToScheme, policy.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return fmt.Errorf("register types: %w", err)
@@ -201,7 +204,9 @@ func Kinds() []Kind {
 		{GVK: apps.ImageListPullJobKind, Add: imagelistpulljob.Add},
 		{GVK: apps.ImagePullJobKind, Add: imagepulljob.Add},
 		{GVK: apps.NodeImageKind, Add: nodeimage.Add},
+		{GVK: appsv1alpha1.EphemeralJobKind, Add: ephemeraljob.Add},
 		{GVK: apps.PersistentPodStateKind, Add: persistentpodstate.Add},
+		{GVK: appsv1alpha1.PodProbeMarkerKind, Add: podprobemarker.Add},
 		{GVK: policy.PodUnavailableBudgetKind, Add: podunavailablebudget.Add,
 			Reporting: podunavailablebudget.Reporting},
 		{GVK: apps.ResourceDistributionKind, Add: resourcedistribution.Add,

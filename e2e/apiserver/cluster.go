@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metrics "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	appsv1alpha1 "github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
@@ -69,7 +70,7 @@ func Scheme(t testing.TB) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apps.AddToScheme, policy.AddToScheme,
+		clientgoscheme.AddToScheme, apps.AddToScheme, appsv1alpha1.AddToScheme, policy.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)

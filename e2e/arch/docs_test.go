@@ -26,6 +26,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	strictyaml "sigs.k8s.io/yaml"
 
+	appsv1alpha1 "github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
@@ -583,7 +584,8 @@ func TestManifestsOfDocs(t *testing.T) {
 	served := servedKinds(t)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apps.AddToScheme, policy.AddToScheme, topology.AddToScheme, work.AddToScheme,
+		clientgoscheme.AddToScheme, apps.AddToScheme, appsv1alpha1.AddToScheme, policy.AddToScheme, topology.AddToScheme,
+		work.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)

@@ -72,6 +72,15 @@ func OwnRules() []rbacv1.PolicyRule {
 		// A job is deleted after its ttlSecondsAfterFinished.
 		rule(kruise, "broadcastjobs", read+" create delete"),
 		rule(kruise, "advancedcronjobs", read),
+		// An EphemeralJob is deleted after its ttlSecondsAfterFinished, and loses a finalizer of OpenKruise.
+		rule(kruise, "ephemeraljobs", read+" patch delete"),
+		rule(kruise, "ephemeraljobs/status", "get update patch"),
+		rule("", "pods/ephemeralcontainers", "patch"),
+		// PodProbeMarkers are carried out by NodePodProbes, whose status is the node daemon's. A marker loses a finalizer of
+		// OpenKruise.
+		rule(kruise, "podprobemarkers", read+" patch"),
+		rule(kruise, "podprobemarkers/status", "get update patch"),
+		rule(kruise, "nodepodprobes", read+" create patch"),
 		// Annotations of workloads ask for PersistentPodStates.
 		rule(kruise, "persistentpodstates", write),
 		rule(kruise, "persistentpodstates/status", "get update patch"),

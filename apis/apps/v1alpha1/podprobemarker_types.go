@@ -5,8 +5,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FinalizerNodePodProbe is on a PodProbeMarker until its probes have left all NodePodProbes.
+// FinalizerNodePodProbe is on PodProbeMarkers of OpenKruise. Flotilla only takes it away.
 const FinalizerNodePodProbe = "kruise.io/node-pod-probe-cleanup"
+
+// AnnotationProbeMarks is on a pod: which labels, annotations and conditions it has of PodProbeMarkers, and what they
+// replaced.
+const AnnotationProbeMarks = "apps.flotilla.dev/probe-marks"
 
 // PodProbeMarkerSpec says which pods are probed, how, and what a result changes on them.
 // +kubebuilder:validation:XValidation:rule="self.selector == oldSelf.selector",fieldPath=".selector",message="selector cannot change, because the marks of the pods selected so far would stay: set it back, or create another PodProbeMarker"

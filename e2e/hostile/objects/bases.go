@@ -27,6 +27,9 @@ func bases() map[string]map[string]any {
 		"ImagePullJob " + apps + "v1alpha1":           object("pull", pullJob("image", "registry.example/web:1")),
 		"NodeImage " + apps + "v1beta1":               without(object("node-1", nodeImage())),
 		"NodeImage " + apps + "v1alpha1":              without(object("node-1", nodeImage())),
+		"EphemeralJob " + apps + "v1alpha1":           object("dump", ephemeralJob()),
+		"NodePodProbe " + apps + "v1alpha1":           without(object("node-1", nodePodProbe())),
+		"PodProbeMarker " + apps + "v1alpha1":         object("roles", podProbeMarker()),
 		"PersistentPodState " + apps + "v1beta1":      object("db", podState("keys")),
 		"PersistentPodState " + apps + "v1alpha1":     object("db", podState("nodeTopologyKeys")),
 		"ResourceDistribution " + apps + "v1beta1":    without(object("pull", distribution("namespaceSelector"))),
@@ -159,6 +162,36 @@ func nodeImage() map[string]any {
 				"ttlSecondsAfterFinished": int64(86400)},
 			"ownerReferences": []any{map[string]any{"apiVersion": "apps.kruise.io/v1beta1", "kind": "ImagePullJob",
 				"namespace": "shop", "name": "pull", "uid": "u"}}}},
+	}}}
+}
+
+// ephemeralJob returns the spec of an EphemeralJob.
+func ephemeralJob() map[string]any {
+	return map[string]any{
+		"selector": map[string]any{"matchLabels": label()}, "replicas": int64(2), "parallelism": int64(1),
+		"activeDeadlineSeconds": int64(60), "template": map[string]any{"ephemeralContainers": []any{
+			map[string]any{"name": "dump", "image": "busybox:1", "targetContainerName": "main"}}},
+	}
+}
+
+// podProbeMarker returns the spec of a PodProbeMarker.
+func podProbeMarker() map[string]any {
+	return map[string]any{
+		"selector": map[string]any{"matchLabels": label()}, "probes": []any{map[string]any{
+			"name": "leader", "containerName": "main", "podConditionType": "example.org/leader",
+			"probe": map[string]any{"exec": map[string]any{"command": []any{"is-leader"}}, "periodSeconds": int64(5)},
+			"markerPolicy": []any{map[string]any{"state": "Succeeded", "labels": map[string]any{"role": "leader"}},
+				map[string]any{"state": "Failed", "annotations": map[string]any{"role": "follower"}}},
+		}},
+	}
+}
+
+// nodePodProbe returns the spec of a NodePodProbe.
+func nodePodProbe() map[string]any {
+	return map[string]any{"podProbes": []any{map[string]any{
+		"name": "db-0", "namespace": "shop", "uid": "1", "IP": "10.0.0.1", "probes": []any{map[string]any{
+			"name": "roles#leader", "containerName": "main",
+			"probe": map[string]any{"tcpSocket": map[string]any{"port": int64(80)}}}},
 	}}}
 }
 

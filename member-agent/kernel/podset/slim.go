@@ -28,6 +28,7 @@ func Slim(obj any) (any, error) {
 		Containers: slimContainers(pod.Spec.Containers), InitContainers: slimContainers(pod.Spec.InitContainers),
 		Volumes: claimVolumes(pod.Spec.Volumes), Overhead: pod.Spec.Overhead, Resources: pod.Spec.Resources,
 		Affinity: slimAffinity(pod), ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds,
+		EphemeralContainers: slimEphemeral(pod.Spec.EphemeralContainers),
 	}
 	pod.Status = corev1.PodStatus{
 		ObservedGeneration: pod.Status.ObservedGeneration, Phase: pod.Status.Phase,
@@ -35,9 +36,31 @@ func Slim(obj any) (any, error) {
 		Reason:     pod.Status.Reason, QOSClass: pod.Status.QOSClass, Resize: pod.Status.Resize,
 		ContainerStatuses:     slimStatuses(pod.Status.ContainerStatuses, pod.Spec.Containers),
 		StartTime:             pod.Status.StartTime,
+		PodIP:                 pod.Status.PodIP,
 		InitContainerStatuses: slimInitStatuses(pod.Status.InitContainerStatuses, pod.Spec.InitContainers),
+
+		EphemeralContainerStatuses: slimEphemeralStatuses(pod.Status.EphemeralContainerStatuses),
 	}
 	return pod, nil
+}
+
+// slimEphemeral keeps the names of ephemeral containers, and which job made them. Most pods have none.
+func slimEphemeral(containers []corev1.EphemeralContainer) []corev1.EphemeralContainer {
+	for i := range containers {
+		c := &containers[i]
+		containers[i] = corev1.EphemeralContainer{
+			EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: c.Name, Env: slimEnvironment(c.Env)},
+		}
+	}
+	return containers
+}
+
+// slimEphemeralStatuses keeps how far ephemeral containers are.
+func slimEphemeralStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+	for i := range statuses {
+		statuses[i] = corev1.ContainerStatus{Name: statuses[i].Name, State: statuses[i].State}
+	}
+	return statuses
 }
 
 // slimConditions drops the conditions of a pod that starts, which nothing asks for and nearly every pod has.
@@ -76,10 +99,21 @@ func slimContainers(containers []corev1.Container) []corev1.Container {
 		c := &containers[i]
 		containers[i] = corev1.Container{
 			Name: c.Name, Image: c.Image, Resources: c.Resources, ResizePolicy: c.ResizePolicy, RestartPolicy: c.RestartPolicy,
-			Env: slimEnvironment(c.Env), ImagePullPolicy: constant(c.ImagePullPolicy),
+			Env: slimEnvironment(c.Env), ImagePullPolicy: constant(c.ImagePullPolicy), Ports: namedPorts(c.Ports),
 		}
 	}
 	return containers
+}
+
+// namedPorts keeps the numbers of ports with a name, which probes may give.
+func namedPorts(ports []corev1.ContainerPort) []corev1.ContainerPort {
+	var kept []corev1.ContainerPort
+	for i := range ports {
+		if ports[i].Name != "" {
+			kept = append(kept, corev1.ContainerPort{Name: ports[i].Name, ContainerPort: ports[i].ContainerPort})
+		}
+	}
+	return kept
 }
 
 // constant returns the same policy without memory of its own.

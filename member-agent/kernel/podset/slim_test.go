@@ -102,6 +102,25 @@ func TestSlimDropsConditionsOfTheStart(t *testing.T) {
 	}
 }
 
+func TestSlimKeepsHowFarEphemeralContainersAre(t *testing.T) {
+	pod := whole()
+	c := corev1.EphemeralContainer{TargetContainerName: "main"}
+	c.Name, c.Image = "look", "busybox:1"
+	c.Env = []corev1.EnvVar{{Name: "A", Value: "b"}, {Name: "KRUISE_EJOB_ID", Value: "u"}}
+	pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{c}
+	state := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3}}
+	pod.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "look", Image: "busybox:1", State: state}}
+	if _, err := podset.Slim(pod); err != nil {
+		t.Fatal(err)
+	}
+	want := corev1.EphemeralContainer{}
+	want.Name, want.Env = "look", []corev1.EnvVar{{Name: "KRUISE_EJOB_ID", Value: "u"}}
+	if !reflect.DeepEqual(pod.Spec.EphemeralContainers, []corev1.EphemeralContainer{want}) ||
+		!reflect.DeepEqual(pod.Status.EphemeralContainerStatuses, []corev1.ContainerStatus{{Name: "look", State: state}}) {
+		t.Errorf("kept %+v, %+v", pod.Spec.EphemeralContainers, pod.Status.EphemeralContainerStatuses)
+	}
+}
+
 func TestSlimOfOtherObjects(t *testing.T) {
 	got, err := podset.Slim(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n",
 		ManagedFields: []metav1.ManagedFieldsEntry{{}}}, Spec: corev1.NodeSpec{Unschedulable: true}})

@@ -47,6 +47,12 @@ func (w *Writer) PatchPodStatus(ctx context.Context, owner types.UID, pod *corev
 	return w.patchPod(ctx, owner, pod, "status", "patch status of pod", patch)
 }
 
+// AddEphemeralContainers applies a strategic merge patch to the ephemeral containers of a pod. A pod that is gone is no
+// error.
+func (w *Writer) AddEphemeralContainers(ctx context.Context, owner types.UID, pod *corev1.Pod, patch []byte) error {
+	return w.patchPod(ctx, owner, pod, "ephemeralcontainers", "add ephemeral containers to pod", patch)
+}
+
 func (w *Writer) patchPod(
 	ctx context.Context, owner types.UID, pod *corev1.Pod, subresource, action string, patch []byte,
 ) error {

@@ -1,0 +1,311 @@
+package podprobemarker
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/marks"
+)
+
+func noon() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
+
+// policy sets the label role, and the annotation cost, in a state.
+func policy(state v1alpha1.ProbeState, role, cost string) v1alpha1.ProbeMarkerPolicy {
+	p := v1alpha1.ProbeMarkerPolicy{State: state, Labels: map[string]string{"role": role}}
+	if cost != "" {
+		p.Annotations = map[string]string{"cost": cost}
+	}
+	return p
+}
+
+// newMarker returns a marker with one probe, leader, of container db.
+func newMarker(name string, age int, condition string, policies ...v1alpha1.ProbeMarkerPolicy) *v1alpha1.PodProbeMarker {
+	m := &v1alpha1.PodProbeMarker{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name,
+		CreationTimestamp: metav1.NewTime(noon().Add(-time.Duration(age) * time.Hour))}}
+	m.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}
+	m.Spec.Probes = []v1alpha1.PodContainerProbe{{Name: "leader", ContainerName: "db", PodConditionType: condition,
+		MarkerPolicy: policies}}
+	m.Spec.Probes[0].Probe.TCPSocket = &corev1.TCPSocketAction{Port: intstr.FromInt32(80)}
+	return m
+}
+
+func newPod(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name),
+		Labels: map[string]string{"app": "db"}}}
+	pod.Spec.NodeName = "node-1"
+	pod.Spec.Containers = []corev1.Container{{Name: "db", Ports: []corev1.ContainerPort{{Name: "sql", ContainerPort: 5432}}}}
+	pod.Status.PodIP = "10.0.0.1"
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "db"}}
+	for _, change := range changes {
+		change(pod)
+	}
+	return pod
+}
+
+func result(name string, state v1alpha1.ProbeState, message string) results {
+	return results{name: {Name: name, State: state, Message: message, LastProbeTime: metav1.NewTime(noon())}}
+}
+
+// applied returns the pod as the API server has it after the change.
+func (c *change) applied(t *testing.T, pod *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	patch, err := c.patch(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := json.Marshal(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := strategicpatch.StrategicMergePatch(before, patch, &corev1.Pod{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &corev1.Pod{}
+	if err := json.Unmarshal(after, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// seen returns the marks of a pod as text, without the record.
+func seen(pod *corev1.Pod) string {
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(pod.Labels)) {
+		if key != "app" {
+			out = append(out, key+"="+pod.Labels[key])
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
+		if key != v1alpha1.AnnotationProbeMarks {
+			out = append(out, "@"+key+"="+pod.Annotations[key])
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		out = append(out, fmt.Sprintf("%s:%s(%s)", c.Type, c.Status, c.Message))
+	}
+	if _, ok := pod.Annotations[v1alpha1.AnnotationProbeMarks]; ok {
+		out = append(out, "recorded")
+	}
+	return strings.Join(out, " ")
+}
+
+// step is what the controller sees, and what the pod then has.
+type step struct {
+	markers []*v1alpha1.PodProbeMarker
+	results results
+	change  func(*corev1.Pod)
+	want    string
+}
+
+func TestMarks(t *testing.T) {
+	const leader = "roles#leader"
+	both := []*v1alpha1.PodProbeMarker{newMarker("roles", 2, "", policy("Succeeded", "leader", "10"),
+		policy("Failed", "follower", ""))}
+	one := []*v1alpha1.PodProbeMarker{newMarker("roles", 2, "", policy("Succeeded", "leader", "10"))}
+	cond := []*v1alpha1.PodProbeMarker{newMarker("roles", 2, "x/leader")}
+	yes, no := result(leader, "Succeeded", "ok"), result(leader, "Failed", "no")
+	unknown := result(leader, "Unknown", "cannot connect")
+	had := func(pod *corev1.Pod) { pod.Labels["role"] = "candidate" }
+	for name, steps := range map[string][]step{
+		"nothing without a result":       {{markers: both, want: ""}, {markers: cond, want: ""}},
+		"marks follow the state":         {{both, yes, nil, "role=leader @cost=10 recorded"}, {both, no, nil, "role=follower recorded"}, {both, yes, nil, "role=leader @cost=10 recorded"}},
+		"a failure takes away":           {{one, yes, nil, "role=leader @cost=10 recorded"}, {one, no, nil, "recorded"}},
+		"the marker goes":                {{both, yes, nil, "role=leader @cost=10 recorded"}, {nil, yes, nil, ""}},
+		"what was there comes back":      {{both, yes, had, "role=leader @cost=10 recorded"}, {both, no, nil, "role=follower recorded"}, {nil, nil, nil, "role=candidate"}},
+		"what others changed stays":      {{one, yes, nil, "role=leader @cost=10 recorded"}, {nil, nil, had, "role=candidate"}},
+		"what others removed stays away": {{one, yes, nil, "role=leader @cost=10 recorded"}, {nil, nil, func(p *corev1.Pod) { delete(p.Labels, "role") }, ""}},
+		"a mark that was changed while its state lasts": {{one, yes, nil, "role=leader @cost=10 recorded"},
+			{one, yes, had, "role=leader @cost=10 recorded"}, {nil, nil, nil, ""}},
+		"marks stay while nothing is known": {{both, yes, nil, "role=leader @cost=10 recorded"},
+			{both, unknown, nil, "role=leader @cost=10 recorded"}, {both, nil, nil, "role=leader @cost=10 recorded"}},
+		"a condition": {{cond, yes, nil, "x/leader:True(ok) recorded"}, {cond, no, nil, "x/leader:False(no) recorded"},
+			{cond, unknown, nil, "x/leader:Unknown(cannot connect) recorded"},
+			{cond, nil, nil, "x/leader:Unknown(cannot connect) recorded"}, {nil, nil, nil, ""}},
+		"a condition of others is not touched": {{nil, nil, func(p *corev1.Pod) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: "Ready", Status: "True"}}
+		}, "Ready:True()"}, {cond, yes, nil, "x/leader:True(ok) Ready:True() recorded"}, {nil, nil, nil, "Ready:True()"}},
+		"unreachable from the start": {{cond, unknown, nil, "x/leader:Unknown(cannot connect) recorded"}},
+		"the pod is not selected any more": {{both, yes, nil, "role=leader @cost=10 recorded"},
+			{both, yes, func(p *corev1.Pod) { p.Labels["app"] = "other" }, ""}},
+		"the policy changes": {{both, yes, nil, "role=leader @cost=10 recorded"},
+			{[]*v1alpha1.PodProbeMarker{newMarker("roles", 2, "", policy("Succeeded", "primary", ""))}, yes, nil,
+				"role=primary recorded"}},
+		"a record that cannot be read": {{both, yes, func(p *corev1.Pod) {
+			p.Annotations = map[string]string{v1alpha1.AnnotationProbeMarks: "{"}
+		}, "role=leader @cost=10 recorded"}},
+		"a key that Kubernetes does not take": {{[]*v1alpha1.PodProbeMarker{newMarker("roles", 2, "",
+			v1alpha1.ProbeMarkerPolicy{State: "Succeeded", Labels: map[string]string{"a b": "c", "role": "leader"},
+				Annotations: map[string]string{v1alpha1.AnnotationProbeMarks: "x"}})}, yes, nil, "role=leader recorded"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := newPod("db-0")
+			for i, s := range steps {
+				if s.change != nil {
+					s.change(pod)
+				}
+				before := pod.DeepCopy()
+				change, err := markOf(pod, s.markers, s.results, noon())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !equality.Semantic.DeepEqual(before, pod) {
+					t.Error("the pod of the cache changed")
+				}
+				pod = change.applied(t, pod)
+				if got := seen(pod); got != s.want {
+					t.Fatalf("step %d: %s, want %s", i, got, s.want)
+				}
+				if again, err := markOf(pod, s.markers, s.results, noon()); err != nil || !again.empty() {
+					t.Fatalf("step %d: another pass changes %+v (%v)", i, again, err)
+				}
+			}
+		})
+	}
+}
+
+// TestTheOlderMarkerHolds: where two markers want the same of a pod, the older one has its way, and the other one when
+// that goes.
+func TestTheOlderMarkerHolds(t *testing.T) {
+	older := newMarker("z", 9, "x/leader", policy("Succeeded", "old", ""))
+	younger := newMarker("a", 1, "x/leader", policy("Succeeded", "young", "1"))
+	all := []*v1alpha1.PodProbeMarker{younger, older}
+	sortByAge(all)
+	found := result("a#leader", "Succeeded", "young")
+	maps.Copy(found, result("z#leader", "Failed", "old"))
+	pod := newPod("db-0", func(p *corev1.Pod) { p.Labels["role"] = "mine" })
+	for _, s := range []step{
+		{all, found, nil, "role=young @cost=1 x/leader:False(old) recorded"}, // the older one sets no label after a failure
+		{all, result("z#leader", "Succeeded", "old"), nil, "role=old @cost=1 x/leader:True(old) recorded"},
+		{[]*v1alpha1.PodProbeMarker{younger}, found, nil, "role=young @cost=1 x/leader:True(young) recorded"},
+		{nil, nil, nil, "role=mine"},
+	} {
+		change, err := markOf(pod, s.markers, s.results, noon())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pod = change.applied(t, pod); seen(pod) != s.want {
+			t.Fatalf("%s, want %s", seen(pod), s.want)
+		}
+	}
+}
+
+func TestStatesOfAPod(t *testing.T) {
+	pod := newPod("db-0")
+	marker := []*v1alpha1.PodProbeMarker{newMarker("roles", 2, "x/leader", policy("Succeeded", "leader", ""))}
+	change, err := markOf(pod, marker, result("roles#leader", "Succeeded", ""), noon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod = change.applied(t, pod)
+	got := marks.States(pod)
+	slices.Sort(got)
+	if want := "role=leader x/leader=True"; strings.Join(got, " ") != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	pod.Labels["role"] = "other"
+	if got := marks.States(pod); len(got) != 1 {
+		t.Errorf("a label that others changed counts: %s", got)
+	}
+}
+
+func TestSpecOfANode(t *testing.T) {
+	named := newMarker("roles", 2, "x")
+	named.Spec.Probes[0].Probe.TCPSocket.Port = intstr.FromString("sql")
+	unknown := newMarker("ports", 2, "x")
+	unknown.Spec.Probes[0].Probe.TCPSocket.Port = intstr.FromString("nowhere")
+	elsewhere := newMarker("other", 2, "x")
+	elsewhere.Spec.Probes[0].ContainerName = "none"
+	similar := newMarker("roles-2", 2, "x")
+	gone := newMarker("gone", 2, "x")
+	gone.DeletionTimestamp = new(metav1.NewTime(noon()))
+	all := []*v1alpha1.PodProbeMarker{named, unknown, elsewhere, similar, gone}
+	pods := []*corev1.Pod{newPod("b"), newPod("a"),
+		newPod("starting", func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }),
+		newPod("initialising", func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: "PodInitializing"}
+		}),
+		newPod("ended", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
+		newPod("going", func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(noon())) }),
+		newPod("unselected", func(p *corev1.Pod) { p.Labels = nil }),
+		newPod("c", func(p *corev1.Pod) { p.Namespace = "bank" }),
+		newPod("sidecar", func(p *corev1.Pod) {
+			p.Spec.InitContainers = []corev1.Container{{Name: "none", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)}}
+		})}
+	var got []string
+	for _, entry := range specOf(pods, map[string][]*v1alpha1.PodProbeMarker{"shop": all}) {
+		text := fmt.Sprintf("%s/%s@%s", entry.Namespace, entry.Name, entry.IP)
+		for _, p := range entry.Probes {
+			text += fmt.Sprintf(" %s(%s:%s)", p.Name, p.ContainerName, p.Probe.TCPSocket.Port.String())
+		}
+		got = append(got, text)
+	}
+	const probes = " roles#leader(db:5432) roles-2#leader(db:80)"
+	want := "shop/a@10.0.0.1" + probes + "; shop/b@10.0.0.1" + probes + "; shop/sidecar@10.0.0.1 other#leader(none:80)" + probes
+	if text := strings.Join(got, "; "); text != want {
+		t.Errorf("%s\nwant %s", text, want)
+	}
+	if named.Spec.Probes[0].Probe.TCPSocket.Port.StrVal != "sql" {
+		t.Error("the marker changed")
+	}
+}
+
+func TestFindings(t *testing.T) {
+	const leader = "roles#leader"
+	node := func(pod string, found results) *v1alpha1.NodePodProbe {
+		out := &v1alpha1.NodePodProbe{}
+		status := v1alpha1.PodProbeStatus{UID: types.UID(pod)}
+		for _, state := range found {
+			status.ProbeStates = append(status.ProbeStates, state)
+		}
+		out.Status.PodProbeStatuses = []v1alpha1.PodProbeStatus{status}
+		return out
+	}
+	for name, test := range map[string]struct {
+		pods map[string]*v1alpha1.NodePodProbe
+		want string
+	}{
+		"none": {nil, "NoPod: selector selects no running pod with a container of the probes"},
+		"all": {map[string]*v1alpha1.NodePodProbe{"a": node("a", result(leader, "Failed", ""))},
+			"Probed: pods that are probed: 1"},
+		"no result": {map[string]*v1alpha1.NodePodProbe{"a": node("b", nil), "b": node("b", result(leader, "Succeeded", ""))},
+			"AwaitingResults: 1 of 2 pods have results; results of node node-1 are missing: if that lasts, look whether " +
+				"flotilla-node runs there"},
+		"unreachable": {map[string]*v1alpha1.NodePodProbe{"b": node("b", result(leader, "Unknown", "a NetworkPolicy")),
+			"a": node("a", result(leader, "Unknown", "refused"))},
+			"ProbeUnreachable: probes do not reach pod a, so it keeps its marks: refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var f findings
+			for pod, object := range test.pods {
+				f.add(newMarker("roles", 2, "x"), newPod(pod), object)
+			}
+			cause, waits := f.cause()
+			if got := cause.Reason + ": " + cause.Message; got != test.want ||
+				waits != (cause.Reason == reasonAwaitingResults || cause.Reason == reasonUnreachable) {
+				t.Errorf("%s, %t; want %s", got, waits, test.want)
+			}
+		})
+	}
+}
+
+func TestInvalidKeys(t *testing.T) {
+	m := newMarker("roles", 2, "", v1alpha1.ProbeMarkerPolicy{State: "Failed", Labels: map[string]string{"a b": "c", "d": "e"},
+		Annotations: map[string]string{"/": "x", v1alpha1.AnnotationProbeMarks: "y", "Fine/Key": "z"}})
+	if got := strings.Join(invalidKeys(&m.Spec), " "); got != "/ a b "+v1alpha1.AnnotationProbeMarks {
+		t.Errorf("%s", got)
+	}
+}

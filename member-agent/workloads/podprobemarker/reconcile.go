@@ -1,0 +1,184 @@
+package podprobemarker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
+)
+
+// Reconciler reports on PodProbeMarkers.
+type Reconciler struct {
+	*workload.Controller[*v1alpha1.PodProbeMarker, memory]
+}
+
+type memory struct{}
+
+type pass = workload.Pass[*v1alpha1.PodProbeMarker, memory]
+
+// scope is one pass over one marker.
+type scope struct {
+	*pass
+	marker *v1alpha1.PodProbeMarker
+	found  findings
+}
+
+// Add adds the controllers of PodProbeMarkers and of NodePodProbes to the manager.
+func Add(ctx context.Context, env *workload.Env) error {
+	r := &Reconciler{}
+	b := workload.For(env, workload.Kind[*v1alpha1.PodProbeMarker, memory]{
+		GVK:     v1alpha1.PodProbeMarkerKind,
+		New:     func() *v1alpha1.PodProbeMarker { return &v1alpha1.PodProbeMarker{} },
+		NewList: func() client.ObjectList { return &v1alpha1.PodProbeMarkerList{} },
+		Workers: 4, // most passes write nothing
+		Phases: func(p *pass) []workload.Phase {
+			return workload.Phases(&scope{pass: p, marker: p.Object}, r.gather, r.release, r.report)
+		},
+	}).ReadsPods(ctx)
+	r.Controller = b.Controller
+	b.Watches(&v1alpha1.NodePodProbe{}, handler.EnqueueRequestsFromMapFunc(ofNode))
+	if err := b.Complete(); err != nil {
+		return err
+	}
+	return addNodes(env)
+}
+
+// ofNode returns the markers whose probes a NodePodProbe has.
+func ofNode(_ context.Context, object client.Object) (out []reconcile.Request) {
+	probes, ok := object.(*v1alpha1.NodePodProbe)
+	if !ok {
+		return nil
+	}
+	known := map[types.NamespacedName]bool{}
+	for i := range probes.Spec.PodProbes {
+		pod := &probes.Spec.PodProbes[i]
+		for j := range pod.Probes {
+			key := types.NamespacedName{Namespace: pod.Namespace, Name: markerOf(pod.Probes[j].Name)}
+			if !known[key] {
+				known[key] = true
+				out = append(out, reconcile.Request{NamespacedName: key})
+			}
+		}
+	}
+	return out
+}
+
+// gather finds out which pods are probed, and what is in the way.
+func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
+	if s.Leaving != nil {
+		return true, nil
+	}
+	if keys := invalidKeys(&s.marker.Spec); len(keys) > 0 {
+		s.Stalled = &conditions.Cause{Reason: reasonInvalidMarks, Message: fmt.Sprintf(
+			"markerPolicy sets %s, which is no key of a label or annotation, so it is left out: correct the key", listed(keys))}
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s.marker.Spec.Selector)
+	if err != nil || selector.Empty() {
+		s.Stalled = &conditions.Cause{Reason: reasonInvalidSelector, Message: fmt.Sprintf(
+			"spec.selector selects nothing that can be read, so no pod is probed; create another PodProbeMarker: %v", err)}
+		return true, nil
+	}
+	var pods corev1.PodList
+	if err := r.Client.List(ctx, &pods, client.InNamespace(s.marker.Namespace),
+		client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("list the pods that it selects: %w", err)
+	}
+	byNode := map[string]*v1alpha1.NodePodProbe{}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if !probed(pod) {
+			continue
+		}
+		node, known := byNode[pod.Spec.NodeName]
+		if !known {
+			node = &v1alpha1.NodePodProbe{}
+			err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, node)
+			if client.IgnoreNotFound(err) != nil {
+				return false, fmt.Errorf("read NodePodProbe %s: %w", pod.Spec.NodeName, err)
+			}
+			byNode[pod.Spec.NodeName] = node
+		}
+		s.found.add(s.marker, pod, node)
+	}
+	return true, nil
+}
+
+// release takes the finalizer off that an OpenKruise manager put on a marker: what it left is taken back without it.
+func (r *Reconciler) release(ctx context.Context, s *scope) (bool, error) {
+	if s.marker.DeletionTimestamp == nil || !slices.Contains(s.marker.Finalizers, v1alpha1.FinalizerNodePodProbe) {
+		return true, nil
+	}
+	left := slices.DeleteFunc(slices.Clone(s.marker.Finalizers),
+		func(name string) bool { return name == v1alpha1.FinalizerNodePodProbe })
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": s.marker.UID, "resourceVersion": s.marker.ResourceVersion, "finalizers": left,
+	}})
+	if err != nil {
+		return false, fmt.Errorf("encode its finalizers: %w", err)
+	}
+	target := &v1alpha1.PodProbeMarker{ObjectMeta: metav1.ObjectMeta{Namespace: s.Key.Namespace, Name: s.Key.Name}}
+	err = r.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), workload.FieldOwner)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("take its finalizer away: %w", err)
+	}
+	return false, nil
+}
+
+// report writes the status, if it changed.
+func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
+	want := s.marker.Status.DeepCopy()
+	want.ObservedGeneration = s.marker.Generation
+	if s.Leaving == nil {
+		want.MatchedPods = int64(s.found.pods)
+	}
+	for _, c := range s.conditions() {
+		meta.SetStatusCondition(&want.Conditions, metav1.Condition{Type: c.Type, Status: metav1.ConditionStatus(c.Status),
+			Reason: c.Reason, Message: c.Message, ObservedGeneration: s.marker.Generation,
+			LastTransitionTime: metav1.NewTime(r.Clock.Now())})
+	}
+	same := s.marker.Status.ObservedGeneration == want.ObservedGeneration &&
+		len(s.marker.Status.Conditions) == len(want.Conditions)
+	return true, r.Report(ctx, s.pass, workload.Status{Have: &s.marker.Status, Want: want, CountersOnly: same})
+}
+
+// conditions returns Ready, Reconciling and Stalled.
+func (s *scope) conditions() []conditions.Condition {
+	ready := conditions.Condition{Type: v1beta1.ConditionReady, Status: corev1.ConditionFalse}
+	reconciling := conditions.Condition{Type: v1beta1.ConditionReconciling, Status: corev1.ConditionFalse}
+	stalled := conditions.Condition{Type: v1beta1.ConditionStalled, Status: corev1.ConditionFalse,
+		Reason: conditions.ReasonNotStalled}
+	if s.Leaving != nil {
+		return conditions.Deleted([]conditions.Condition{ready, reconciling, stalled}, *s.Leaving)
+	}
+	cause, waits := s.found.cause()
+	if s.Stalled == nil && s.found.portless != nil {
+		s.Stalled = &conditions.Cause{Reason: reasonPortNotFound, Message: fmt.Sprintf(
+			"no container has a port named %s, so those probes are left out: name a port of the container, or give its number",
+			listed(s.found.ports()))}
+	}
+	switch {
+	case s.Stalled != nil:
+		ready.Reason, ready.Message, reconciling.Reason = s.Stalled.Reason, s.Stalled.Message, s.Stalled.Reason
+		stalled.Status, stalled.Reason, stalled.Message = corev1.ConditionTrue, s.Stalled.Reason, s.Stalled.Message
+	case waits:
+		ready.Reason, ready.Message = cause.Reason, cause.Message
+		reconciling.Status, reconciling.Reason, reconciling.Message = corev1.ConditionTrue, cause.Reason, cause.Message
+	default:
+		ready.Status, ready.Reason, ready.Message = corev1.ConditionTrue, cause.Reason, cause.Message
+		reconciling.Reason = cause.Reason
+	}
+	return []conditions.Condition{ready, reconciling, stalled}
+}
