@@ -1,5 +1,5 @@
-// Package restarts serves the ContainerRecreateRequests of one node: it stops containers through the container runtime,
-// and the kubelet starts them again.
+// Package restarts serves the ContainerRecreateRequests of one node: it stops containers through the container
+// runtime, and the kubelet starts them again.
 //
 //	plan.go    pure: the requests of one pod, its containers and the stops so far → statuses, and the next stop
 //	stop.go    one stop: the hook of the container, then the container
@@ -8,9 +8,9 @@
 // # Rules
 //
 // A pod has one request at a time, and one stop at a time. The status says which container is stopped before the
-// runtime is asked to: so a daemon that starts again in the middle of a stop knows which container that was. A container
-// is named by its ID, and a request stops at most one ID of each name. Stopping an ID twice is harmless, because the
-// runtime stops it once.
+// runtime is asked to: so a daemon that starts again in the middle of a stop knows which container that was. A
+// container is named by its ID, and a request stops at most one ID of each name. Stopping an ID twice is harmless,
+// because the runtime stops it once.
 package restarts
 
 import (
