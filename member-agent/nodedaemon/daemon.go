@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon/cri"
 )
 
@@ -42,7 +44,9 @@ type Env struct {
 	// fail with the gRPC code Unavailable. A pull ends with its context alone; other calls have a timeout of their own.
 	Runtime internalapi.RuntimeService
 	Images  internalapi.ImageManagerService
-	// Clock is the time of the node.
+	// Health is what is known of the runtime.
+	Health *Health
+	// Clock is the time of the node. Times that were not read from objects do not notice when it is set back.
 	Clock  clock.WithTicker
 	Log    logr.Logger
 	Events events.EventRecorder
@@ -52,7 +56,7 @@ type Env struct {
 type Part struct {
 	// Name is that of its package.
 	Name string
-	// AddToScheme registers the types that the part works with; nil: those of Kubernetes suffice.
+	// AddToScheme registers the types that the part works with; nil: those of core/v1 and apps.kruise.io/v1beta1 suffice.
 	AddToScheme func(*runtime.Scheme) error
 	// Reads returns the objects that the part reads from the cache, with selectors that match the node's objects alone;
 	// nil: none.
@@ -62,13 +66,14 @@ type Part struct {
 	Add func(mgr manager.Manager, env Env) error
 }
 
-// CacheOptions returns the manager's cache options for the parts on a node. Of a type that several parts read, what the
-// first of them says holds for all.
+// CacheOptions returns the manager's cache options for the parts on a node, and for its NodeImage, which the daemon
+// itself reads. Of a type that several parts read, what the first of them says holds for all.
 func CacheOptions(node string, parts []Part) cache.Options {
 	options := cache.Options{
-		ByObject: map[client.Object]cache.ByObject{}, DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject:         map[client.Object]cache.ByObject{&apps.NodeImage{}: Named(node)},
+		DefaultTransform: cache.TransformStripManagedFields(),
 	}
-	known := map[reflect.Type]bool{}
+	known := map[reflect.Type]bool{reflect.TypeFor[*apps.NodeImage](): true}
 	for _, part := range parts {
 		if part.Reads == nil {
 			continue
@@ -111,11 +116,33 @@ type Daemon struct {
 	health  *Health
 }
 
+// AddToScheme registers every type that the daemon works with.
+func AddToScheme(scheme *runtime.Scheme, parts []Part) error {
+	add := []func(*runtime.Scheme) error{corev1.AddToScheme, apps.AddToScheme}
+	for _, part := range parts {
+		if part.AddToScheme != nil {
+			add = append(add, part.AddToScheme)
+		}
+	}
+	for _, f := range add {
+		if err := f(scheme); err != nil {
+			return fmt.Errorf("register types: %w", err)
+		}
+	}
+	return nil
+}
+
 // Setup adds the daemon to the manager. It asks nothing of the runtime.
 func Setup(mgr manager.Manager, options Options) (*Daemon, error) {
 	d := &Daemon{options: options, mgr: mgr, health: newHealth()}
 	if err := mgr.Add(d); err != nil {
 		return nil, fmt.Errorf("add the connection to the container runtime: %w", err)
+	}
+	if err := mgr.Add(&reporter{
+		node: options.Node, client: mgr.GetClient(), cache: mgr.GetCache(), health: d.health, clock: options.Clock,
+		log: options.Log.WithName("runtime"),
+	}); err != nil {
+		return nil, fmt.Errorf("add the report of the container runtime: %w", err)
 	}
 	return d, nil
 }
@@ -196,7 +223,7 @@ func (d *Daemon) add(c *cri.Connection) error {
 	for _, part := range d.options.Parts {
 		err := part.Add(d.mgr, Env{
 			Node: d.options.Node, Client: d.mgr.GetClient(), Cache: d.mgr.GetCache(), Live: d.mgr.GetAPIReader(),
-			Runtime: c.RuntimeService, Images: c.ImageService, Clock: d.options.Clock,
+			Runtime: c.RuntimeService, Images: c.ImageService, Health: d.health, Clock: d.options.Clock,
 			Log: d.options.Log.WithName(part.Name), Events: d.mgr.GetEventRecorder(Program),
 		})
 		if err != nil {

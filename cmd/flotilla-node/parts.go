@@ -1,0 +1,10 @@
+package main
+
+import (
+	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon"
+)
+
+// parts is the one list of what the daemon does.
+func parts() []nodedaemon.Part {
+	return []nodedaemon.Part{}
+}
