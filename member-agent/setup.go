@@ -43,6 +43,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/advancedcronjob"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/broadcastjob"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/containerrecreaterequest"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/daemonset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/launchpriority"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/persistentpodstate"
@@ -192,6 +193,7 @@ func Kinds() []Kind {
 		{GVK: apps.AdvancedCronJobKind, Add: advancedcronjob.Add, Reporting: advancedcronjob.Reporting},
 		{GVK: apps.BroadcastJobKind, Add: broadcastjob.Add, Reporting: broadcastjob.Reporting},
 		{GVK: apps.CloneSetKind, Add: cloneset.Add, Reporting: cloneset.Reporting},
+		{GVK: apps.ContainerRecreateRequestKind, Add: containerrecreaterequest.Add},
 		{GVK: apps.DaemonSetKind, Add: daemonset.Add, Reporting: daemonset.Reporting},
 		{GVK: apps.PersistentPodStateKind, Add: persistentpodstate.Add},
 		{GVK: policy.PodUnavailableBudgetKind, Add: podunavailablebudget.Add,

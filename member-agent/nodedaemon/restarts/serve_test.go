@@ -287,6 +287,17 @@ func TestRunsTheHookBeforeTheStop(t *testing.T) {
 	}
 }
 
+func TestAHookThatSleepsEndsWithTheGracePeriod(t *testing.T) {
+	d := start(t, "a")
+	d.create("one", []string{"a"}, grace(1), hook(v1beta1.ContainerRecreateRequestHandler{
+		Sleep: &corev1.SleepAction{Seconds: 1000}}))
+	begun := time.Now()
+	d.until("the request ends", d.completed("one"))
+	if took := time.Since(begun); took < time.Second {
+		t.Errorf("stopped after %s", took)
+	}
+}
+
 func TestAHookThatFailsDoesNotKeepTheContainer(t *testing.T) {
 	for name, run := range map[string]fakecri.ExecFunc{
 		"exit code": func(context.Context, string, []string) fakecri.ExecResult { return fakecri.ExecResult{ExitCode: 3} },

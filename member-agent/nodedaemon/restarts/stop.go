@@ -38,7 +38,7 @@ type stopper struct {
 	runtime internalapi.RuntimeService
 	live    client.Reader
 	events  events.EventRecorder
-	clock   clock.PassiveClock
+	clock   clock.WithTicker
 }
 
 // stop runs the hook of the container and stops it. It takes as long as the grace period, and the runtime, need. A
@@ -80,8 +80,20 @@ func (s *stopper) hook(ctx context.Context, pod podOf, stop Stop) error {
 		}
 	case hook.HTTPGet != nil:
 		return s.get(ctx, pod, hook.HTTPGet, stop.PreStop.Ports)
+	case hook.Sleep != nil:
+		s.sleep(ctx, time.Duration(hook.Sleep.Seconds)*time.Second)
 	}
 	return nil // tcpSocket does nothing in a hook
+}
+
+// sleep waits, until the context ends at the latest.
+func (s *stopper) sleep(ctx context.Context, wait time.Duration) {
+	timer := s.clock.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+	case <-ctx.Done():
+	}
 }
 
 // mostOutput bounds what an event shows of a command's output, in bytes.
