@@ -44,6 +44,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/advancedcronjob"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/broadcastjob"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/containerrecreaterequest"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/daemonset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/ephemeraljob"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/imagelistpulljob"
@@ -200,6 +201,7 @@ func Kinds() []Kind {
 		{GVK: apps.AdvancedCronJobKind, Add: advancedcronjob.Add, Reporting: advancedcronjob.Reporting},
 		{GVK: apps.BroadcastJobKind, Add: broadcastjob.Add, Reporting: broadcastjob.Reporting},
 		{GVK: apps.CloneSetKind, Add: cloneset.Add, Reporting: cloneset.Reporting},
+		{GVK: apps.ContainerRecreateRequestKind, Add: containerrecreaterequest.Add},
 		{GVK: apps.DaemonSetKind, Add: daemonset.Add, Reporting: daemonset.Reporting},
 		{GVK: apps.ImageListPullJobKind, Add: imagelistpulljob.Add},
 		{GVK: apps.ImagePullJobKind, Add: imagepulljob.Add},

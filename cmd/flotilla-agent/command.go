@@ -38,6 +38,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/expiry"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/servertime"
 	"github.com/flotilla-dev/flotilla/member-agent/link/dial"
+	requests "github.com/flotilla-dev/flotilla/member-agent/workloads/containerrecreaterequest/guard"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/guard"
 )
 
@@ -287,6 +288,10 @@ func newManager(
 			Validating: []serving.Validating{deletions, {
 				Name: guard.Configuration, Path: guard.Path, Webhook: guard.Webhook(),
 				Handler: admission.HandlerFunc(guard.New(sets).Handle),
+			}},
+			Mutating: []serving.Mutating{{
+				Name: requests.Configuration, Path: requests.Path, Webhook: requests.Webhook(),
+				Handler: admission.HandlerFunc(requests.New(sets).Handle),
 			}},
 		})
 		if err != nil {

@@ -26,6 +26,9 @@ const templates = "flotilla-templates"
 // deletions is the name of the ValidatingWebhookConfiguration for deletions, as package deletion has it.
 const deletions = "flotilla-deletions"
 
+// requests is the name of the MutatingWebhookConfiguration for ContainerRecreateRequests, as their package guard has it.
+const requests = "flotilla-containerrecreaterequests"
+
 // sidecarSets is the name of the ValidatingWebhookConfiguration for SidecarSets, as package guard has it.
 const sidecarSets = "flotilla-sidecarsets"
 
@@ -90,6 +93,9 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule(kruise, "imagelistpulljobs imagepulljobs", read+" create delete"),
 		rule(kruise, "imagelistpulljobs/status imagepulljobs/status", "get update patch"),
 		rule(kruise, "imagelistpulljobs/finalizers imagepulljobs/finalizers", "update"),
+		// Requests are marked, end, and are deleted after their ttlSecondsAfterFinished.
+		rule(kruise, "containerrecreaterequests", write),
+		rule(kruise, "containerrecreaterequests/status", "get update patch"),
 		// Barriers of pods whose containers start in an order. They are not read.
 		rule("", "configmaps", "create patch"),
 		// White lists of kinds, which OpenKruise has in its namespace.
@@ -133,13 +139,14 @@ func OwnRules() []rbacv1.PolicyRule {
 		// of others must not be touched. The verb create knows no names.
 		rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations validatingwebhookconfigurations", read+" create"),
 		rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "update patch delete", webhook),
+		rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "update", requests),
 		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update patch delete", webhook),
 		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update", templates, deletions, sidecarSets),
 		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "delete", deletions),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", read),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", "patch",
-			"advancedcronjobs.apps.kruise.io", "clonesets.apps.kruise.io", "daemonsets.apps.kruise.io",
-			"persistentpodstates.apps.kruise.io", "podunavailablebudgets.policy.kruise.io",
+			"advancedcronjobs.apps.kruise.io", "clonesets.apps.kruise.io",
+			"containerrecreaterequests.apps.kruise.io", "daemonsets.apps.kruise.io", "persistentpodstates.apps.kruise.io", "podunavailablebudgets.policy.kruise.io",
 			"resourcedistributions.apps.kruise.io", "sidecarsets.apps.kruise.io", "statefulsets.apps.kruise.io",
 			"uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podready"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 )
 
@@ -57,7 +58,7 @@ func NewPod(
 // status of Opening opens them.
 func WithGates(pod *corev1.Pod) *corev1.Pod {
 	inplace.InjectGate(&pod.Spec)
-	lifecycle.InjectGate(&pod.Spec)
+	podready.InjectGate(&pod.Spec)
 	return pod
 }
 

@@ -79,6 +79,9 @@ type ContainerRecreateRequestHandler struct {
 	// tcpSocket does nothing in a hook.
 	// +optional
 	TCPSocket *corev1.TCPSocketAction `json:"tcpSocket,omitempty"`
+	// sleep waits. OpenKruise does not have it.
+	// +optional
+	Sleep *corev1.SleepAction `json:"sleep,omitempty"`
 }
 
 // ContainerRecreateRequestContainerContext is a container at the creation of the request. One that has restarted since

@@ -33,7 +33,6 @@ const unservedFolder = "unserved"
 // unserved reports whether no controller serves the kind yet. A kind leaves the list with its controller.
 func unserved(kind string) bool {
 	return slices.Contains([]string{
-		"ContainerRecreateRequest",
 	}, kind)
 }
 

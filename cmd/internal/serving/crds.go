@@ -40,12 +40,13 @@ type definitions struct {
 	program, yieldTo string
 	// config fails until there is something to write.
 	config func() (apiextensionsv1.WebhookClientConfig, error)
-	// validating are the validating webhooks; validatingClient is what config is, for one of them by its path.
-	validating       []Validating
-	validatingClient func(path string) (admissionregistrationv1.WebhookClientConfig, error)
-	bell             bell
-	clock            clock.WithTicker
-	log              logr.Logger
+	// validating and mutating are the webhooks; webhookClient is what config is, for one of them by its path.
+	validating    []Validating
+	mutating      []Mutating
+	webhookClient func(path string) (admissionregistrationv1.WebhookClientConfig, error)
+	bell          bell
+	clock         clock.WithTicker
+	log           logr.Logger
 }
 
 // convertedNames returns the names of our CustomResourceDefinitions that have a conversion webhook.

@@ -47,6 +47,8 @@ type Options struct {
 	Log       logr.Logger
 	// Validating are validating webhooks beside the one for templates.
 	Validating []Validating
+	// Mutating are mutating webhooks.
+	Mutating []Mutating
 	// AuthorityLife and CertificateLife are how long those are valid; 0 means ten years and one.
 	AuthorityLife, CertificateLife time.Duration
 }
@@ -102,8 +104,9 @@ func newServer(core kubernetes.Interface, extensions apiextensions.Interface, o 
 			c, err := s.ClientConfig(crds.ConversionPath)
 			return forConversion(c), err
 		},
-		validating:       append([]Validating{validateTemplates()}, o.Validating...),
-		validatingClient: s.ClientConfig,
+		validating:    append([]Validating{validateTemplates()}, o.Validating...),
+		mutating:      o.Mutating,
+		webhookClient: s.ClientConfig,
 	}
 	s.OnChange(s.definitions.bell.ring)
 	s.Server = webhook.NewServer(webhook.Options{Host: host, Port: port, TLSOpts: []func(*tls.Config){
@@ -123,6 +126,10 @@ func (s *Server) Setup(mgr ctrl.Manager) error {
 		if v := &s.definitions.validating[i]; !v.Off {
 			s.Register(v.Path, v.handler())
 		}
+	}
+	for i := range s.definitions.mutating {
+		m := &s.definitions.mutating[i]
+		s.Register(m.Path, m.handler())
 	}
 	if got := mgr.GetWebhookServer(); got != webhook.Server(s) { // this adds it
 		return fmt.Errorf("set up the webhook server: the manager has another one, %T", got)

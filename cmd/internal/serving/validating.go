@@ -53,7 +53,7 @@ func (v *Validating) handler() http.Handler { return &webhook.Admission{Handler:
 
 // setValidating keeps one configuration. Selectors that others added stay.
 func (d *definitions) setValidating(ctx context.Context, v *Validating) error {
-	client, err := d.validatingClient(v.Path)
+	client, err := d.webhookClient(v.Path)
 	if err != nil {
 		return nil // the bell rings when there is a certificate
 	}
@@ -103,6 +103,11 @@ func (d *definitions) setAll(ctx context.Context) (errs []error) {
 	for i := range d.validating {
 		if err := d.setValidating(ctx, &d.validating[i]); err != nil {
 			errs = append(errs, fmt.Errorf("set ValidatingWebhookConfiguration %s: %w", d.validating[i].Name, err))
+		}
+	}
+	for i := range d.mutating {
+		if err := d.setMutating(ctx, &d.mutating[i]); err != nil {
+			errs = append(errs, fmt.Errorf("set MutatingWebhookConfiguration %s: %w", d.mutating[i].Name, err))
 		}
 	}
 	return errs

@@ -33,9 +33,9 @@
 //
 // The mark is the condition KruisePodReady, which is also a readiness gate. Its message is a JSON list of its writers,
 // and it is True only when the list is empty; the entries of others are kept byte for byte. Gates of a running pod
-// cannot be changed: a hook that is added later can mark a pod only if InjectGate changed it when it was created.
-// OpenKruise injects the gate into all its pods. A pod without the gate cannot be marked: its hooks hold, but it stays
-// ready meanwhile.
+// cannot be changed: a hook that is added later can mark a pod only if podready.InjectGate changed it when it was
+// created. OpenKruise injects the gate into all its pods. A pod without the gate cannot be marked: its hooks hold, but
+// it stays ready meanwhile.
 //
 // Example: preDelete has the label drain=wanted and markPodNotReady; pod web-a has the label and is surplus. Delete
 // answers PreparingDelete with the mark, and waits. The outside drains web-a and removes the label: Delete answers

@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,11 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podready"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // KruisePodReady is the pod condition and readiness gate by which several writers make a pod not ready.
-const KruisePodReady = "KruisePodReady"
+const KruisePodReady = podready.Condition
 
 // The entries of OpenKruise's lifecycle in the message of KruisePodReady. We write the same, so that a pod marked by
 // the one is freed by the other. Some of its versions wrote them under the name of another writer, whose own keys all
@@ -26,26 +26,6 @@ const (
 	keyPreparingDelete = "preparingDelete"
 	keyPreparingUpdate = "preparingUpdate"
 )
-
-// entry is one writer that does not want the pod to be ready.
-type entry struct {
-	UserAgent string `json:"userAgent"`
-	Key       string `json:"key"`
-}
-
-// InjectGate adds the readiness gate KruisePodReady to a pod that is to be created, unless it has it.
-func InjectGate(spec *corev1.PodSpec) {
-	if !hasGate(spec) {
-		spec.ReadinessGates = append(spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: KruisePodReady})
-	}
-}
-
-// OpenCondition returns the condition that a new pod with the gate needs once, for the status patch that follows its
-// creation.
-func OpenCondition(now time.Time) map[string]any {
-	return map[string]any{"type": KruisePodReady, "status": corev1.ConditionTrue, "reason": nil, "message": nil,
-		"lastTransitionTime": now.UTC().Format(time.RFC3339)}
-}
 
 // Patch returns the strategic merge patches that carry out the step at now: of the pod's metadata (label and
 // timestamp), and of its status (the mark). Each is nil where the step changes nothing. It errs if the pod cannot be
@@ -87,7 +67,7 @@ func Patch(pod *corev1.Pod, step Step, now time.Time) (metadata, status []byte, 
 
 // markCondition returns the condition KruisePodReady as the step wants it.
 func markCondition(pod *corev1.Pod, step Step, now time.Time) (map[string]any, error) {
-	if !hasGate(&pod.Spec) {
+	if !podready.HasGate(&pod.Spec) {
 		return nil, errors.New("it has no readiness gate " + KruisePodReady)
 	}
 	present := podstate.Condition(pod, KruisePodReady)
@@ -95,31 +75,19 @@ func markCondition(pod *corev1.Pod, step Step, now time.Time) (map[string]any, e
 	if err != nil {
 		return nil, err
 	}
-	if *step.NotReady {
-		key := keyOf(after(pod, step))
-		if key == "" {
-			return nil, fmt.Errorf("nothing holds it in state %q", after(pod, step))
-		}
-		mine, err := json.Marshal(entry{userAgent, key})
-		if err != nil {
-			return nil, fmt.Errorf("encode the entry %s: %w", key, err)
-		}
-		others = append(others, mine)
+	if !*step.NotReady {
+		return podready.With(present, others, now)
 	}
-	if len(others) == 0 {
-		return OpenCondition(now), nil
+	key := keyOf(after(pod, step))
+	if key == "" {
+		return nil, fmt.Errorf("nothing holds it in state %q", after(pod, step))
 	}
-	condition := map[string]any{"type": KruisePodReady, "status": corev1.ConditionFalse,
-		"message": "[" + string(bytes.Join(others, []byte(","))) + "]"}
-	if present == nil || present.Status != corev1.ConditionFalse {
-		condition["lastTransitionTime"] = now.UTC().Format(time.RFC3339)
-	}
-	return condition, nil
+	return podready.With(present, others, now, podready.Writer{UserAgent: userAgent, Key: key})
 }
 
 // markChange compares the mark that the pod is to have in the state with the one it has.
 func markChange(pod *corev1.Pod, l *v1beta1.Lifecycle, state v1beta1.LifecycleState) *bool {
-	if !hasGate(&pod.Spec) {
+	if !podready.HasGate(&pod.Spec) {
 		return nil
 	}
 	present := podstate.Condition(pod, KruisePodReady)
@@ -171,27 +139,12 @@ func keyOf(state v1beta1.LifecycleState) string {
 // entries reads the message of the condition, which may be nil: the entries of others as they are, and the keys of
 // ours.
 func entries(condition *corev1.PodCondition) (others [][]byte, mine []string, err error) {
-	if condition == nil || condition.Message == "" {
-		return nil, nil, nil
-	}
-	var list []json.RawMessage
-	if err := json.Unmarshal([]byte(condition.Message), &list); err != nil {
-		return nil, nil, fmt.Errorf("read the message of condition %s: %w", KruisePodReady, err)
-	}
-	for _, raw := range list {
-		var e entry
-		known := json.Unmarshal(raw, &e) == nil && (e.UserAgent == userAgent || e.UserAgent == mistakenUserAgent)
-		if known && (e.Key == keyPreparingDelete || e.Key == keyPreparingUpdate) {
-			mine = append(mine, e.Key)
-			continue
-		}
-		others = append(others, raw)
-	}
-	return others, mine, nil
-}
-
-func hasGate(spec *corev1.PodSpec) bool {
-	return slices.ContainsFunc(spec.ReadinessGates, func(g corev1.PodReadinessGate) bool {
-		return g.ConditionType == KruisePodReady
+	ours, others, err := podready.Split(condition, func(w podready.Writer) bool {
+		return (w.UserAgent == userAgent || w.UserAgent == mistakenUserAgent) &&
+			(w.Key == keyPreparingDelete || w.Key == keyPreparingUpdate)
 	})
+	for _, writer := range ours {
+		mine = append(mine, writer.Key)
+	}
+	return others, mine, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podready"
 )
 
 // Entries as others write them, with spaces, an unknown field, and signs that JSON encoders like to escape.
@@ -29,7 +30,7 @@ func marking() *v1beta1.Lifecycle {
 
 // gated gives the pod the gate, and the condition if status is not empty.
 func gated(pod *corev1.Pod, status corev1.ConditionStatus, message string) *corev1.Pod {
-	lifecycle.InjectGate(&pod.Spec)
+	podready.InjectGate(&pod.Spec)
 	if status != "" {
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue},
 			{Type: lifecycle.KruisePodReady, Status: status, Message: message}}
@@ -190,8 +191,8 @@ func TestPatchErrs(t *testing.T) {
 
 func TestInjectGateOnce(t *testing.T) {
 	spec := corev1.PodSpec{ReadinessGates: []corev1.PodReadinessGate{{ConditionType: v1beta1.InPlaceUpdateReady}}}
-	lifecycle.InjectGate(&spec)
-	lifecycle.InjectGate(&spec)
+	podready.InjectGate(&spec)
+	podready.InjectGate(&spec)
 	if len(spec.ReadinessGates) != 2 || spec.ReadinessGates[1].ConditionType != "KruisePodReady" {
 		t.Errorf("gates %v", spec.ReadinessGates)
 	}
