@@ -26,6 +26,7 @@ import (
 	"github.com/flotilla-dev/flotilla/cmd/internal/logs"
 	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon"
 	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon/cri"
+	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon/images"
 )
 
 const (
@@ -41,6 +42,7 @@ type flags struct {
 	node                          string
 	runtime                       cri.Options
 	metricsAddress, healthAddress string
+	pullWorkers                   int
 	logLevel, logFormat           string
 }
 
@@ -68,6 +70,7 @@ func newCommand() *cobra.Command {
 	set.StringVar(&f.metricsAddress, "metrics-bind-address", ":10232", "address that serves metrics; 0 turns them off")
 	set.StringVar(&f.healthAddress, "health-probe-bind-address", defaultHealthAddress,
 		"address that serves /healthz and /readyz; 0 turns them off")
+	set.IntVar(&f.pullWorkers, "image-pull-workers", images.DefaultWorkers, "images that are pulled at the same time")
 	set.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
 	set.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	command.AddCommand(newProbe())
@@ -85,6 +88,9 @@ func (f *flags) validate() error {
 	}
 	if scheme, _, ok := strings.Cut(f.runtime.Endpoint, "://"); ok && scheme != "unix" {
 		return fmt.Errorf("%s %s is no Unix socket: give unix:///path/of/the.sock", cri.Flag, f.runtime.Endpoint)
+	}
+	if f.pullWorkers < 1 {
+		return fmt.Errorf("--image-pull-workers %d must be at least 1", f.pullWorkers)
 	}
 	const off = "0"
 	if f.healthAddress == off {
@@ -112,7 +118,7 @@ func run(ctx context.Context, f *flags) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(f, config, log, parts())
+	mgr, err := newManager(f, config, log, parts(f))
 	if err != nil {
 		return err
 	}
