@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/flotilla-dev/flotilla/cmd/internal/clocks"
@@ -144,7 +145,7 @@ func newManager(f *flags, config *rest.Config, log logr.Logger, all []nodedaemon
 		return nil, fmt.Errorf("set up the daemon for the member at %s: %w", config.Host, err)
 	}
 	daemon, err := nodedaemon.Setup(mgr, nodedaemon.Options{
-		Node: f.node, CRI: f.runtime, Parts: all, Clock: clocks.New(), Log: log,
+		Node: f.node, CRI: f.runtime, Parts: all, Clock: clocks.New(), Log: log, Registry: metrics.Registry,
 	})
 	if err != nil {
 		return nil, err

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -103,11 +102,7 @@ func (n *node) raise() {
 // run starts a daemon. kill ends it at once, as it does when the process is killed: what it knew is lost.
 func (n *node) run(workers int) *node {
 	n.Helper()
-	m, err := newMeter(prometheus.NewRegistry())
-	if err != nil {
-		n.Fatal(err)
-	}
-	w := newWorker(n.env, workers, m)
+	w := newWorker(n.env, workers, newMeter())
 	n.mu.Lock()
 	n.worker = w
 	n.mu.Unlock()
