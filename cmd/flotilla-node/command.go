@@ -113,8 +113,7 @@ func run(ctx context.Context, f *flags) error {
 		return err
 	}
 	ctrl.SetLogger(log)
-	// The client of the runtime logs every failed call, which the parts report where they matter.
-	klog.SetLogger(log.WithName("client").V(1))
+	klog.SetLogger(log)
 	config, err := memberConfig(f.kubeconfig)
 	if err != nil {
 		return err

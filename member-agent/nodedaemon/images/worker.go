@@ -18,6 +18,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon"
+	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon/cri"
 )
 
 const (
@@ -245,7 +246,7 @@ func (w *worker) forget(spec v1beta1.NodeImageSpec) {
 // look asks the runtime which of the images it has. It reports whether the runtime answered; if it did not, what it
 // last reported holds, and after a restart of the daemon what the status has.
 func (w *worker) look(ctx context.Context, f Facts) bool {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(cri.Quiet(ctx), askTimeout)
 	defer cancel()
 	answers := true
 	known := tags(f.Status)
@@ -304,7 +305,7 @@ func (w *worker) start(ctx context.Context, pull Pull) {
 
 // gone reports whether the runtime does not answer.
 func (w *worker) gone(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(cri.Quiet(ctx), askTimeout)
 	defer cancel()
 	_, err := w.env.Runtime.Version(ctx, "")
 	return status.Code(err) == codes.Unavailable
