@@ -33,6 +33,8 @@ func (s *site) nodeDaemon() {
 		s.t.Fatal(err)
 	}
 	s.follow(commands["Install"]...)
+	s.follow(commands["Pull secrets"]...)
+	s.rolledOut(member, "flotilla-agent")
 	for _, node := range c.nodes {
 		s.run("docker cp .kind/registry " + node + ":/usr/local/bin/registry")
 		s.run("docker cp .kind/images/1/app.tar " + node + ":/app.tar")
