@@ -31,7 +31,7 @@ import (
 )
 
 const (
-	// defaultHealthAddress is on localhost: nobody outside of the pod asks.
+	// defaultHealthAddress is on localhost: only the kubelet asks, by the command probe.
 	defaultHealthAddress = "127.0.0.1:10231"
 	// nodeVariable is the environment variable that names the node, which the chart sets.
 	nodeVariable = "NODE_NAME"
