@@ -22,8 +22,8 @@ import (
 // pulls is the namespace of the ImagePullJobs.
 const pulls = "pulls"
 
-// nodeDaemon installs the node daemon in a member, as its page says, and pulls an image onto all nodes from a registry on
-// each of them: without credentials, with them, and where they are missing.
+// nodeDaemon installs the node daemon in a member, as its page says, and pulls an image onto all nodes from a registry
+// on each of them: without credentials, with them, and where they are missing.
 func (s *site) nodeDaemon() {
 	const member = "east"
 	c := s.clusters[member]
