@@ -36,9 +36,6 @@ func TestOnAPIServer(t *testing.T) {
 	if err := hub.ApplyCRDs(t.Context(), crds.FS); err != nil {
 		t.Fatal(err)
 	}
-	if err := hub.ApplyCRDs(t.Context(), os.DirFS(unservedFolder)); err != nil {
-		t.Fatal(err)
-	}
 	c, err := client.New(hub.RESTConfig(), client.Options{})
 	if err != nil {
 		t.Fatal(err)

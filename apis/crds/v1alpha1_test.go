@@ -69,9 +69,6 @@ func (c *converter) announce(t *testing.T, s *server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, crd := range unserved(t) {
-		all = append(all, crds.WithConversion(crd, config))
-	}
 	for _, crd := range all {
 		webhook, found, _ := unstructured.NestedMap(crd.Object, "spec", "conversion")
 		if !found {

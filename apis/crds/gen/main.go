@@ -1,8 +1,6 @@
 // Command gen finishes the CustomResourceDefinitions that controller-gen wrote: it declares what the validation rules
 // must see inside templates, which are otherwise kept as they are, and bounds what inherited types leave unbounded.
 //
-// Definitions of kinds that no controller serves yet go to the folder unserved of TO, which nothing installs.
-//
 //	go run ./crds/gen FROM TO
 package main
 
@@ -27,17 +25,7 @@ func main() {
 	}
 }
 
-// unservedFolder is the folder, below that of the definitions, for kinds that no controller serves yet.
-const unservedFolder = "unserved"
-
-// unserved reports whether no controller serves the kind yet. A kind leaves the list with its controller.
-func unserved(kind string) bool {
-	return slices.Contains([]string{
-	}, kind)
-}
-
-// run finishes every file of from and writes it to to, or to its folder for kinds that are not served; other files
-// that it wrote earlier are removed.
+// run finishes every file of from and writes it to to; other files that it wrote earlier are removed.
 func run(from, to string) error {
 	sources, err := filepath.Glob(filepath.Join(from, "*.yaml"))
 	if err != nil {
@@ -52,36 +40,27 @@ func run(from, to string) error {
 		if err != nil {
 			return err
 		}
-		kind, definition, err := finish(data)
+		definition, err := finish(data)
 		if err != nil {
 			return fmt.Errorf("finish %s: %w", source, err)
 		}
-		folder := to
-		if unserved(kind) {
-			folder = filepath.Join(to, unservedFolder)
-		}
-		finished[filepath.Join(folder, filepath.Base(source))] = definition
+		finished[filepath.Join(to, filepath.Base(source))] = definition
 	}
-	return replace(finished, to, filepath.Join(to, unservedFolder))
+	return replace(finished, to)
 }
 
-// replace writes the files, by their paths, and removes all other YAML files of the folders.
-func replace(files map[string][]byte, folders ...string) error {
-	for _, folder := range folders {
-		if err := os.MkdirAll(folder, 0o755); err != nil {
+// replace writes the files, by their paths, and removes all other YAML files of the folder.
+func replace(files map[string][]byte, folder string) error {
+	old, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	if err != nil {
+		return fmt.Errorf("list %s: %w", folder, err)
+	}
+	for _, file := range old {
+		if files[file] != nil {
+			continue
+		}
+		if err := os.Remove(file); err != nil {
 			return err
-		}
-		old, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
-		if err != nil {
-			return fmt.Errorf("list %s: %w", folder, err)
-		}
-		for _, file := range old {
-			if files[file] != nil {
-				continue
-			}
-			if err := os.Remove(file); err != nil {
-				return err
-			}
 		}
 	}
 	for file, data := range files {
@@ -92,18 +71,18 @@ func replace(files map[string][]byte, folders ...string) error {
 	return nil
 }
 
-// finish returns the kind of one CustomResourceDefinition, and it with the schemas of all its versions finished.
-func finish(data []byte) (string, []byte, error) {
+// finish returns a CustomResourceDefinition with the schemas of all its versions finished.
+func finish(data []byte) ([]byte, error) {
 	crd := map[string]any{}
 	if err := yaml.Unmarshal(data, &crd); err != nil {
-		return "", nil, fmt.Errorf("parse: %w", err)
+		return nil, fmt.Errorf("parse: %w", err)
 	}
 	spec, _ := crd["spec"].(map[string]any)
 	names, _ := spec["names"].(map[string]any)
 	kind, _ := names["kind"].(string)
 	versions, _ := spec["versions"].([]any)
 	if len(versions) == 0 {
-		return "", nil, errors.New("it has no spec.versions")
+		return nil, errors.New("it has no spec.versions")
 	}
 	f := finisher{kind: kind, pods: servingPods}
 	if kind == "BroadcastJob" || kind == "AdvancedCronJob" {
@@ -117,10 +96,10 @@ func finish(data []byte) (string, []byte, error) {
 		schema, _ := version["schema"].(map[string]any)
 		root, _ := schema["openAPIV3Schema"].(map[string]any)
 		if root == nil {
-			return "", nil, fmt.Errorf("version %v has no schema", version["name"])
+			return nil, fmt.Errorf("version %v has no schema", version["name"])
 		}
 		if err := f.finish(root, "", false); err != nil {
-			return "", nil, err
+			return nil, err
 		}
 		if kind == "StatefulSet" {
 			declareStorage(root)
@@ -139,8 +118,7 @@ func finish(data []byte) (string, []byte, error) {
 	if len(versions) > 1 && !alike(kind) {
 		spec["conversion"] = conversion()
 	}
-	finished, err := write(crd, schemas)
-	return kind, finished, err
+	return write(crd, schemas)
 }
 
 // alike reports whether both versions of the kind have the same fields: API servers convert it without a webhook.
