@@ -2,20 +2,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -256,68 +250,6 @@ func (a *admissions) divide(ctx context.Context, server *httptest.Server, patch 
 	return nil
 }
 
-// copyTo creates webhooks like these for the pods of a side, which the server is asked about.
-func (a *admissions) copyTo(
-	ctx context.Context, s side, webhooks []admissionregistrationv1.MutatingWebhook, server *httptest.Server,
-) error {
-	text, err := json.Marshal(webhooks)
-	if err != nil {
-		return fmt.Errorf("copy the webhooks of the agent: %w", err)
-	}
-	other := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: string(s)}}
-	err = json.Unmarshal([]byte(strings.ReplaceAll(string(text), string(sideChain), string(s))), &other.Webhooks)
-	if err != nil {
-		return fmt.Errorf("copy the webhooks of the agent: %w", err)
-	}
-	for i := range other.Webhooks {
-		other.Webhooks[i].ClientConfig = admissionregistrationv1.WebhookClientConfig{URL: new(server.URL + "/" + string(s)),
-			CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})}
-	}
-	if err := a.Create(ctx, other); err != nil {
-		return fmt.Errorf("create the webhooks of %s: %w", s, err)
-	}
-	return nil
-}
-
-// likePatch returns a patch like those of the agent: it adds the same sidecar, volume and annotations to a pod, the
-// annotations under other names of the same length, so that the agent does not take the pod for one of its own.
-func (a *admissions) likePatch(ctx context.Context) ([]byte, error) {
-	pod, err := a.core.CoreV1().Pods(string(sideChain)).Create(ctx, podFor("probe", appOf(0)),
-		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	if err != nil {
-		return nil, fmt.Errorf("create a pod with a sidecar: %w", err)
-	}
-	annotations := map[string]string{}
-	for name, value := range pod.Annotations {
-		annotations[strings.ReplaceAll(name, "kruise.io/", "benchs.io/")] = value
-	}
-	type operation struct {
-		Op    string `json:"op"`
-		Path  string `json:"path"`
-		Value any    `json:"value"`
-	}
-	operations := []operation{{"add", "/metadata/annotations", annotations}}
-	for i := range pod.Spec.Containers {
-		if c := pod.Spec.Containers[i]; c.Name == sidecarName {
-			mounts := slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name != sidecarName })
-			operations = append(operations, operation{"add", fmt.Sprint("/spec/containers/", i),
-				corev1.Container{Name: c.Name, Image: c.Image, Env: c.Env, VolumeMounts: mounts}})
-		}
-	}
-	volume := operation{"add", "/spec/volumes/-", nil}
-	if len(pod.Spec.Volumes) == 1 {
-		volume.Path = "/spec/volumes"
-	}
-	for i := range pod.Spec.Volumes {
-		if v := pod.Spec.Volumes[i]; v.Name == sidecarName && len(pod.Spec.Volumes) == 1 {
-			volume.Value = []corev1.Volume{v}
-		} else if v.Name == sidecarName {
-			volume.Value = v
-		}
-	}
-	return json.Marshal(append(operations, volume))
-}
-
 // settled returns the agent's configuration when it has stood still for a few seconds: it is written once a second at
 // most.
 func (a *admissions) settled(ctx context.Context) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
@@ -379,28 +311,6 @@ func (a *admissions) injected(ctx context.Context, s side, want bool) string {
 func podFor(name, app string) *corev1.Pod {
 	t := template(app, image(1))
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: t.Labels}, Spec: t.Spec}
-}
-
-// fixedAnswer answers AdmissionReviews with yes, and with the patch unless it is nil.
-func fixedAnswer(patch func() []byte) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		var review admissionv1.AdmissionReview
-		data, err := io.ReadAll(r.Body)
-		if err == nil {
-			err = json.Unmarshal(data, &review)
-		}
-		if err != nil || review.Request == nil {
-			http.Error(w, "no AdmissionReview", http.StatusBadRequest)
-			return
-		}
-		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
-		if review.Response.Patch = patch(); review.Response.Patch != nil {
-			review.Response.PatchType = new(admissionv1.PatchTypeJSONPatch)
-		}
-		review.Request = nil
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(&review) // an answer that is not read fails at the API server
-	}
 }
 
 // creations are how long creations took, in ms, those of pods that a SidecarSet selects apart. Some of them failed.
@@ -500,51 +410,4 @@ func (a *admissions) answered(n answers) error {
 	a.report.add(admissionSectionName, "the agent's own time, mean", "ms", n.sum/n.count*1000)
 	a.report.add(admissionSectionName, "answers that waited for a cache (aim: 0.1)", "%", n.waits/n.count*100)
 	return nil
-}
-
-// sidecarScaleOut scales a CloneSet out whose pods get a sidecar, beside one whose pods get none.
-func sidecarScaleOut(ctx context.Context, b *bench) error {
-	b.pods = b.sizes[0]
-	return inOneCluster(ctx, b, nodesFor(b.pods), func(ctx context.Context, r *rollout) error {
-		if err := r.agent(ctx); err != nil {
-			return err
-		}
-		const with, without = "with-sidecar", "without-sidecar"
-		if err := r.Create(ctx, sidecarSetFor("side", with, false)); err != nil {
-			return fmt.Errorf("create SidecarSet side: %w", err)
-		}
-		a := &admissions{bench: b, connection: r.connection, fleet: r.fleet}
-		if err := a.eventually(ctx, "pods get a sidecar", func(ctx context.Context) string {
-			pod, err := r.core.CoreV1().Pods(namespace).Create(ctx, podFor("probe", with),
-				metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-			if err == nil && len(pod.Spec.Containers) < 2 {
-				err = errors.New("it has none")
-			}
-			if err != nil {
-				return err.Error()
-			}
-			return ""
-		}); err != nil {
-			return err
-		}
-		k := cloneSetKind()
-		took := map[string]float64{}
-		// The first one is for warming up.
-		for _, name := range []string{"warm-up", without, with} {
-			if err := r.start(ctx, k, name); err != nil {
-				return err
-			}
-			out, err := r.phase(ctx, k, name, phaseOut, replicasPatch(r.pods), r.pods)
-			if err != nil {
-				return err
-			}
-			if _, err := r.phase(ctx, k, name, phaseIn, replicasPatch(0), 0); err != nil {
-				return err
-			}
-			took[name] = out.seconds
-		}
-		r.report.addWithFloor(admissionSectionName, fmt.Sprintf("CloneSet with a sidecar, scale-out to %d (aim: × 1.2)",
-			r.pods), "s", took[with], "without sidecar", took[without])
-		return nil
-	})
 }

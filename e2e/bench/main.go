@@ -13,7 +13,7 @@
 // StatefulSets of apps/v1 and a CloneSet), daemonset (a thousand nodes, against a DaemonSet of apps/v1) and admission
 // (creations of pods through the agent's webhook with 100 SidecarSets, 100 budgets and 50 WorkloadSpreads, against a
 // webhook that does nothing, one that answers with the same patch, and the bare API server; a CloneSet with a sidecar
-// against one without). On demand:
+// against one without and one that has it in its template). On demand:
 // curve (the agent's CPU per changed pod by size), members (a hub with up to a thousand members, whose agents are
 // simulated in this process), agents (a hundred agents with their real credentials and links, in pretended members of
 // this process, which join, and come back after an outage), tree (flotilla tree of 10 000 pods on such a hub), global

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 )
 
 const (
@@ -119,12 +120,13 @@ func (l *Link) takeInventory(ctx context.Context, state *inventory) (bool, error
 func (l *Link) look(ctx context.Context, state *inventory) (topology.MemberClusterStatus, error) {
 	var none topology.MemberClusterStatus
 	surveyed := metav1.NewMicroTime(l.config.Clock.Now()) // before the lists: what is told to be there by then is in them
-	nodes, pods := &corev1.NodeList{}, &corev1.PodList{}
+	nodes := &corev1.NodeList{}
 	if err := l.member.GetCache().List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return none, fmt.Errorf("list nodes of the member: %w", err)
 	}
-	if err := l.member.GetCache().List(ctx, pods, client.UnsafeDisableDeepCopy); err != nil {
-		return none, fmt.Errorf("list pods of the member: %w", err)
+	pods, err := podset.All(ctx, l.member.GetCache())
+	if err != nil {
+		return none, fmt.Errorf("read the member: %w", err)
 	}
 	if now := l.config.Clock.Now(); state.version == "" || now.Sub(state.versionAt) >= versionEvery {
 		versions, err := discovery.NewDiscoveryClientForConfigAndClient(l.member.GetConfig(), l.member.GetHTTPClient())
@@ -140,7 +142,7 @@ func (l *Link) look(ctx context.Context, state *inventory) (topology.MemberClust
 	if !slices.ContainsFunc(nodes.Items, isReady) {
 		l.sessions.noteNoNodes(l.config.Clock.Now())
 	}
-	status := survey(nodes.Items, pods.Items)
+	status := survey(nodes.Items, pods)
 	status.SurveyedAt = &surveyed
 	status.ClusterID = *l.clusterID.Load()
 	status.KubernetesVersion, status.AgentVersion = state.version, l.config.AgentVersion

@@ -70,8 +70,8 @@ func node(name, region, zone string, change ...func(*corev1.Node)) corev1.Node {
 func cordoned(n *corev1.Node) { n.Spec.Unschedulable = true }
 func broken(n *corev1.Node)   { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
 
-func pod(node, cpu string, phase corev1.PodPhase) corev1.Pod {
-	return corev1.Pod{
+func pod(node, cpu string, phase corev1.PodPhase) *corev1.Pod {
+	return &corev1.Pod{
 		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
 				"example.com/gpu": resource.MustParse("1")},
@@ -84,7 +84,7 @@ func TestSurvey(t *testing.T) {
 	cases := []struct {
 		name  string
 		nodes []corev1.Node
-		pods  []corev1.Pod
+		pods  []*corev1.Pod
 		want  string
 	}{
 		{"no nodes", nil, nil, "region= zones= nodes=0/0"},
@@ -109,7 +109,7 @@ func TestSurvey(t *testing.T) {
 		{
 			"pods that ended, that have no node or a node that is not usable hold nothing",
 			[]corev1.Node{node("1", "eu", "a"), node("2", "eu", "a", cordoned)},
-			[]corev1.Pod{pod("1", "500m", corev1.PodRunning), pod("1", "250m", corev1.PodPending),
+			[]*corev1.Pod{pod("1", "500m", corev1.PodRunning), pod("1", "250m", corev1.PodPending),
 				pod("1", "1", corev1.PodSucceeded), pod("1", "1", corev1.PodFailed), pod("", "1", corev1.PodPending),
 				pod("2", "1", corev1.PodRunning)},
 			"region=eu zones=a nodes=1/2 [a nodes=2 ready=1 cpu=4/750m pods=110/2]",
@@ -148,7 +148,7 @@ func itoa(n int32) string { return resource.NewQuantity(int64(n), resource.Decim
 
 func TestSurveyDoesNotChangeWhatItReads(t *testing.T) {
 	nodes := []corev1.Node{node("1", "eu", "a"), node("2", "eu", "a")}
-	pods := []corev1.Pod{pod("1", "1", corev1.PodRunning), pod("2", "1", corev1.PodRunning)}
+	pods := []*corev1.Pod{pod("1", "1", corev1.PodRunning), pod("2", "1", corev1.PodRunning)}
 	first := survey(nodes, pods)
 	if diff := cmp.Diff(describe(first), describe(survey(nodes, pods))); diff != "" {
 		t.Errorf("a second look sees something else:\n%s", diff)

@@ -19,7 +19,7 @@ const maxZones = 128
 
 // survey returns what the agent reports of its nodes: the zones by name, the region that all nodes share (empty if they
 // do not), and the texts for the columns. The slices are only read.
-func survey(nodes []corev1.Node, pods []corev1.Pod) topology.MemberClusterStatus {
+func survey(nodes []corev1.Node, pods []*corev1.Pod) topology.MemberClusterStatus {
 	zones := map[string]*topology.Zone{}
 	zoneOf := map[string]*topology.Zone{} // by ready node
 	regions := map[string]bool{}
@@ -41,8 +41,7 @@ func survey(nodes []corev1.Node, pods []corev1.Pod) topology.MemberClusterStatus
 			add(zone.Allocatable, capacityOf(node))
 		}
 	}
-	for i := range pods {
-		pod := &pods[i]
+	for _, pod := range pods {
 		if zone := zoneOf[pod.Spec.NodeName]; zone != nil && pod.Status.Phase != corev1.PodSucceeded &&
 			pod.Status.Phase != corev1.PodFailed {
 			addRequests(zone, pod)
