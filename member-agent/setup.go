@@ -199,7 +199,7 @@ func Kinds() []Kind {
 		{GVK: apps.CloneSetKind, Add: cloneset.Add, Reporting: cloneset.Reporting},
 		{GVK: apps.DaemonSetKind, Add: daemonset.Add, Reporting: daemonset.Reporting},
 		{GVK: apps.ImageListPullJobKind, Add: imagelistpulljob.Add},
-		{GVK: apps.ImagePullJobKind, Add: imagepulljob.Add},
+		{GVK: apps.ImagePullJobKind, Add: imagepulljob.Add, Reporting: imagepulljob.Reporting},
 		{GVK: apps.NodeImageKind, Add: nodeimage.Add},
 		{GVK: apps.PersistentPodStateKind, Add: persistentpodstate.Add},
 		{GVK: policy.PodUnavailableBudgetKind, Add: podunavailablebudget.Add,
