@@ -204,7 +204,7 @@ func Kinds() []Kind {
 		{GVK: apps.ContainerRecreateRequestKind, Add: containerrecreaterequest.Add},
 		{GVK: apps.DaemonSetKind, Add: daemonset.Add, Reporting: daemonset.Reporting},
 		{GVK: apps.ImageListPullJobKind, Add: imagelistpulljob.Add},
-		{GVK: apps.ImagePullJobKind, Add: imagepulljob.Add},
+		{GVK: apps.ImagePullJobKind, Add: imagepulljob.Add, Reporting: imagepulljob.Reporting},
 		{GVK: apps.NodeImageKind, Add: nodeimage.Add},
 		{GVK: appsv1alpha1.EphemeralJobKind, Add: ephemeraljob.Add},
 		{GVK: apps.PersistentPodStateKind, Add: persistentpodstate.Add},

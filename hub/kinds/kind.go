@@ -143,7 +143,8 @@ type Table map[schema.GroupKind]Kind
 
 // Workloads returns the kinds whose objects the hub divides, or gives to each member, and whose status it writes.
 func Workloads() Table {
-	return tableOf(advancedCronJobKind(), broadcastJobKind(), cloneSetKind(), daemonSetKind(), podUnavailableBudgetKind(),
+	return tableOf(advancedCronJobKind(), broadcastJobKind(), cloneSetKind(), daemonSetKind(), imagePullJobKind(),
+		podUnavailableBudgetKind(),
 		resourceDistributionKind(), sidecarSetKind(), statefulSetKind(), unitedDeploymentKind())
 }
 

@@ -164,6 +164,7 @@ func CarriedRules() map[string][]rbacv1.PolicyRule {
 		"DaemonSet.apps":                               {rule("apps", "daemonsets", write)},
 		"DaemonSet.apps.kruise.io":                     {rule(kruise, "daemonsets", change)},
 		"Deployment.apps":                              {},
+		"ImagePullJob.apps.kruise.io":                  {rule(kruise, "imagepulljobs", change)},
 		"Job.batch":                                    {rule("batch", "jobs", change)},
 		"PersistentVolumeClaim":                        {},
 		"PodUnavailableBudget.policy.kruise.io":        {rule(kruisePolicy, "podunavailablebudgets", change)},

@@ -106,6 +106,18 @@ func BroadcastJobUse(status *apps.BroadcastJobStatus) SubsetUse {
 	}
 }
 
+// ImagePullJobUse is what an ImagePullJob of a member uses of its share, by its status. Nodes count as pods: updated are
+// those that were asked to pull, and unavailable are those that pull now.
+func ImagePullJobUse(status *apps.ImagePullJobStatus) SubsetUse {
+	ended := max(status.Succeeded, 0) + max(status.Failed, 0)
+	active := max(status.Active, 0)
+	desired := max(status.Desired, active+ended)
+	return SubsetUse{
+		Desired: desired, Total: desired, Ready: desired - active, Available: desired - active,
+		Updated: active + ended, UpdatedReady: ended, UpdatedAvailable: ended,
+	}
+}
+
 // PodUnavailableBudgetUse is what a PodUnavailableBudget of a member uses of its share, by its status. Pods that wait
 // to become unavailable count as pods to update: what others do not use is lent to such a member.
 func PodUnavailableBudgetUse(status *policy.PodUnavailableBudgetStatus) SubsetUse {

@@ -15,7 +15,7 @@ func TestNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]int{}
-	for range 2000 {
+	for range 3000 {
 		one, other := a.Next(), b.Next()
 		if !bytes.Equal(one.JSON, other.JSON) {
 			t.Fatalf("one seed makes two objects:\n%s\n%s", one.JSON, other.JSON)
@@ -24,7 +24,7 @@ func TestNext(t *testing.T) {
 	}
 	for _, kind := range a.Kinds() {
 		if seen[kind] < 50 {
-			t.Errorf("%d of 2000 objects are of %s", seen[kind], kind)
+			t.Errorf("%d of 3000 objects are of %s", seen[kind], kind)
 		}
 	}
 }

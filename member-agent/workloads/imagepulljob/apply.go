@@ -51,7 +51,7 @@ func (r *Reconciler) request(ctx context.Context, s *scope) (bool, error) {
 		})
 	}
 	_ = group.Wait() // one node that cannot be written keeps no other one from its pull
-	s.Fail(conditionFailedNodeImage, errors.Join(failed...))
+	s.Fail(reasonFailedNodeImage, errors.Join(failed...))
 	return true, nil
 }
 
@@ -97,7 +97,7 @@ func (r *Reconciler) release(ctx context.Context, s *scope) (bool, error) {
 	if s.facts.Pods {
 		for _, node := range s.plan.Release {
 			if pull := s.pods[node]; pull != nil && !pull.terminating {
-				s.Fail(conditionFailedDeletePod, r.Writer.DeletePod(ctx, s.job.UID, pull.pod))
+				s.Fail(reasonFailedDeletePod, r.Writer.DeletePod(ctx, s.job.UID, pull.pod))
 			}
 		}
 		return true, nil
@@ -109,7 +109,7 @@ func (r *Reconciler) release(ctx context.Context, s *scope) (bool, error) {
 		if _, failed := slices.BinarySearch(s.plan.Status.FailedNodes, node); failed {
 			continue
 		}
-		s.Fail(conditionFailedNodeImage, ignoreGone(r.images.Change(ctx, node, s.leave)))
+		s.Fail(reasonFailedNodeImage, ignoreGone(r.images.Change(ctx, node, s.leave)))
 	}
 	return true, nil
 }

@@ -19,6 +19,9 @@ import (
 // gather reads the nodes, and how far the pull on each of them is. A job that has ended needs none of that.
 func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 	s.facts = Facts{Job: s.job, Nodes: map[string]Node{}, Granted: s.granted(), Now: r.Clock.Now()}
+	if amounts := s.Budget.Amounts; amounts != nil {
+		s.facts.Touch = new(max(amounts.Updated, 0))
+	}
 	s.image, s.tag = splitImage(s.job.Spec.Image)
 	s.messages = map[string]string{}
 	if s.Leaving != nil {
@@ -88,7 +91,7 @@ func (r *Reconciler) gatherSecrets(s *scope) {
 	}
 	s.facts.Granted = new(int32(0))
 	s.Sooner(askForSecrets)
-	s.Fail(conditionFailedPullSecret, err)
+	s.Fail(reasonFailedPullSecret, err)
 	if len(missing) > 0 {
 		s.held = &conditions.Cause{Reason: reasonSecretMissing, Message: fmt.Sprintf("pullSecrets names Secret %s, which "+
 			"does not exist in namespace %s: create it", strings.Join(missing, ", "), s.job.Namespace)}

@@ -51,7 +51,9 @@ type Facts struct {
 	Pods bool
 	// Granted is on how many nodes a hub lets the job pull at the same time, nil without one.
 	Granted *int32
-	Now     time.Time
+	// Touch is how many nodes a hub lets the job pull on at all, nil without one.
+	Touch *int32
+	Now   time.Time
 }
 
 // Request is an entry to write to the NodeImage of a node.
@@ -148,7 +150,11 @@ func (p *planner) run() error {
 	if err != nil {
 		return err
 	}
-	p.request(waiting, limit-pulls)
+	free := limit - pulls
+	if p.Touch != nil {
+		free = min(free, *p.Touch-status.Active-status.Succeeded-status.Failed)
+	}
+	p.request(waiting, free)
 	status.Message = progress(status)
 	return nil
 }

@@ -59,8 +59,8 @@ func (r *Reconciler) kind() workload.Kind[*v1beta1.ImagePullJob, memory] {
 		Phases:        r.phases,
 		Selector:      selectorOf,
 		PodDelay:      gatherEvents,
-		ScaleFailure:  conditionFailedCreatePod,
-		UpdateFailure: conditionFailedDeletePod,
+		ScaleFailure:  reasonFailedCreatePod,
+		UpdateFailure: reasonFailedDeletePod,
 	}
 }
 

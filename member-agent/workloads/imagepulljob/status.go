@@ -35,11 +35,11 @@ const (
 
 // The keys of errors, which are reasons while they are retried.
 const (
-	conditionFailedNodeImage = "FailedNodeImage"
-	conditionFailedCreatePod = "FailedCreatePod"
-	conditionFailedDeletePod = "FailedDeletePod"
-	// conditionFailedPullSecret says that the copy of a Secret cannot be written.
-	conditionFailedPullSecret = "FailedPullSecret"
+	reasonFailedNodeImage = "FailedNodeImage"
+	reasonFailedCreatePod = "FailedCreatePod"
+	reasonFailedDeletePod = "FailedDeletePod"
+	// reasonFailedPullSecret says that the copy of a Secret cannot be written.
+	reasonFailedPullSecret = "FailedPullSecret"
 )
 
 // mostInText is how many nodes a message names.
@@ -187,8 +187,8 @@ func (s *scope) state(status *v1beta1.ImagePullJobStatus) (conditions.Cause, pro
 	if s.held != nil {
 		return *s.held, stuck
 	}
-	for _, condition := range []string{conditionFailedCreatePod, conditionFailedNodeImage, conditionFailedDeletePod,
-		conditionFailedPullSecret} {
+	for _, condition := range []string{reasonFailedCreatePod, reasonFailedNodeImage, reasonFailedDeletePod,
+		reasonFailedPullSecret} {
 		if err := s.Failed()[condition]; err != nil {
 			return conditions.Cause{Reason: condition, Message: ended + "; " + workload.Text(err)}, moving
 		}
