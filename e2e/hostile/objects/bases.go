@@ -13,24 +13,26 @@ func bases() map[string]map[string]any {
 	}
 	older := map[string]any{"type": "InPlaceIfPossible", "maxUnavailable": int64(2), "partition": "50%"}
 	return map[string]map[string]any{
-		"AdvancedCronJob " + apps + "v1beta1":         object("clean", cronJob()),
-		"AdvancedCronJob " + apps + "v1alpha1":        object("clean", cronJob()),
-		"BroadcastJob " + apps + "v1beta1":            object("repair", broadcastJob()),
-		"BroadcastJob " + apps + "v1alpha1":           object("repair", broadcastJob()),
-		"CloneSet " + apps + "v1beta1":                object("api", cloneSet(rolling)),
-		"CloneSet " + apps + "v1alpha1":               object("api", cloneSet(older)),
-		"DaemonSet " + apps + "v1beta1":               object("log", daemonSet(true)),
-		"DaemonSet " + apps + "v1alpha1":              object("log", daemonSet(false)),
-		"PersistentPodState " + apps + "v1beta1":      object("db", podState("keys")),
-		"PersistentPodState " + apps + "v1alpha1":     object("db", podState("nodeTopologyKeys")),
-		"ResourceDistribution " + apps + "v1beta1":    without(object("pull", distribution("namespaceSelector"))),
-		"ResourceDistribution " + apps + "v1alpha1":   without(object("pull", distribution("namespaceLabelSelector"))),
-		"PodUnavailableBudget " + policy + "v1beta1":  object("web", budget(true)),
-		"PodUnavailableBudget " + policy + "v1alpha1": object("web", budget(false)),
-		"SidecarSet " + apps + "v1beta1":              without(object("log", sidecars())),
-		"SidecarSet " + apps + "v1alpha1":             without(object("log", sidecars())),
-		"StatefulSet " + apps + "v1beta1":             object("db", statefulSet(true)),
-		"StatefulSet " + apps + "v1alpha1":            object("db", statefulSet(false)),
+		"AdvancedCronJob " + apps + "v1beta1":           object("clean", cronJob()),
+		"AdvancedCronJob " + apps + "v1alpha1":          object("clean", cronJob()),
+		"BroadcastJob " + apps + "v1beta1":              object("repair", broadcastJob()),
+		"BroadcastJob " + apps + "v1alpha1":             object("repair", broadcastJob()),
+		"CloneSet " + apps + "v1beta1":                  object("api", cloneSet(rolling)),
+		"CloneSet " + apps + "v1alpha1":                 object("api", cloneSet(older)),
+		"ContainerRecreateRequest " + apps + "v1beta1":  object("restart", recreateRequest()),
+		"ContainerRecreateRequest " + apps + "v1alpha1": object("restart", recreateRequest()),
+		"DaemonSet " + apps + "v1beta1":                 object("log", daemonSet(true)),
+		"DaemonSet " + apps + "v1alpha1":                object("log", daemonSet(false)),
+		"PersistentPodState " + apps + "v1beta1":        object("db", podState("keys")),
+		"PersistentPodState " + apps + "v1alpha1":       object("db", podState("nodeTopologyKeys")),
+		"ResourceDistribution " + apps + "v1beta1":      without(object("pull", distribution("namespaceSelector"))),
+		"ResourceDistribution " + apps + "v1alpha1":     without(object("pull", distribution("namespaceLabelSelector"))),
+		"PodUnavailableBudget " + policy + "v1beta1":    object("web", budget(true)),
+		"PodUnavailableBudget " + policy + "v1alpha1":   object("web", budget(false)),
+		"SidecarSet " + apps + "v1beta1":                without(object("log", sidecars())),
+		"SidecarSet " + apps + "v1alpha1":               without(object("log", sidecars())),
+		"StatefulSet " + apps + "v1beta1":               object("db", statefulSet(true)),
+		"StatefulSet " + apps + "v1alpha1":              object("db", statefulSet(false)),
 		"UnitedDeployment " + apps + "v1beta1": object("web", united(map[string]any{"cloneSetTemplate": map[string]any{
 			"metadata": map[string]any{
 				"labels": label(),
@@ -128,6 +130,16 @@ func broadcastJob() map[string]any {
 				map[string]any{"name": "probe", "pod": map[string]any{"template": probe}},
 			},
 		}},
+	}
+}
+
+// recreateRequest returns the spec of a ContainerRecreateRequest.
+func recreateRequest() map[string]any {
+	return map[string]any{
+		"podName": "web-1", "containers": []any{map[string]any{"name": "web"}},
+		"strategy":                map[string]any{"failurePolicy": "Fail", "minStartedSeconds": int64(1)},
+		"activeDeadlineSeconds":   int64(60),
+		"ttlSecondsAfterFinished": int64(60),
 	}
 }
 
