@@ -1,11 +1,17 @@
 package main
 
 import (
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
 	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon"
+	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon/images"
 	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon/restarts"
 )
 
 // parts is the one list of what the daemon does.
-func parts() []nodedaemon.Part {
-	return []nodedaemon.Part{restarts.Part()}
+func parts(f *flags) []nodedaemon.Part {
+	return []nodedaemon.Part{
+		images.Part(f.pullWorkers, metrics.Registry),
+		restarts.Part(),
+	}
 }
