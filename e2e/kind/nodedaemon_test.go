@@ -77,6 +77,7 @@ func (s *site) nodeDaemon() {
 		}
 		return ""
 	})
+	s.restarts()
 	s.follow(commands["Remove it"]...)
 }
 
