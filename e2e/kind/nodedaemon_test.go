@@ -22,8 +22,8 @@ import (
 // pulls is the namespace of the ImagePullJobs.
 const pulls = "pulls"
 
-// nodeDaemon installs the node daemon in a member, as its page says, and pulls an image onto all nodes from a registry on
-// each of them: without credentials, with them, and where they are missing.
+// nodeDaemon installs the node daemon in a member, as its page says, and pulls an image onto all nodes from a registry
+// on each of them: without credentials, with them, and where they are missing.
 func (s *site) nodeDaemon() {
 	const member = "east"
 	c := s.clusters[member]
@@ -33,6 +33,8 @@ func (s *site) nodeDaemon() {
 		s.t.Fatal(err)
 	}
 	s.follow(commands["Install"]...)
+	s.follow(commands["Pull secrets"]...)
+	s.rolledOut(member, "flotilla-agent")
 	for _, node := range c.nodes {
 		s.run("docker cp .kind/registry " + node + ":/usr/local/bin/registry")
 		s.run("docker cp .kind/images/1/app.tar " + node + ":/app.tar")
