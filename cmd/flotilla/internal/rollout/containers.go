@@ -18,6 +18,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
@@ -103,12 +104,15 @@ func askRestart(object client.Object, containers []string, now time.Time) error 
 	return nil
 }
 
-// served refuses a restart where no node daemon runs. On a hub it is the members that run it.
+// served refuses a restart where no node daemon runs. On a hub it is the members that run it, within what they are
+// granted.
 func served(ctx context.Context, c client.Client, key wire.Key) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: key.Namespace}}
-	if err := c.Get(ctx, client.ObjectKeyFromObject(namespace), namespace); err != nil ||
-		namespace.Labels[topology.LabelFederated] == "true" {
+	if err := c.Get(ctx, client.ObjectKeyFromObject(namespace), namespace); err != nil {
 		return nil // who may not read namespaces learns from the events of the workload
+	}
+	if namespace.Labels[topology.LabelFederated] == "true" {
+		return granted(ctx, c, key)
 	}
 	var pods corev1.PodList
 	if err := c.List(ctx, &pods, client.MatchingLabels{"app.kubernetes.io/name": "flotilla-node"}); err != nil {
@@ -122,4 +126,31 @@ func served(ctx context.Context, c client.Client, key wire.Key) error {
 	return fmt.Errorf("%s cannot restart in place, because no pod of flotilla-node is ready in this cluster: install the "+
 		"chart flotilla-node, or replace the pods with flotilla rollout restart %s/%s", key.Sentence(),
 		strings.ToLower(key.Kind), key.Name)
+}
+
+// granted refuses a restart that would wait for ever in members which are granted nothing of maxUnavailable.
+func granted(ctx context.Context, c client.Client, key wire.Key) error {
+	placement, _, err := store.FindPlacement(ctx, c, key)
+	if err != nil || placement == nil {
+		return err
+	}
+	replicas, unavailable := map[string]int32{}, map[string]int32{}
+	for i := range placement.Spec.Cells {
+		cell := &placement.Spec.Cells[i]
+		replicas[cell.Cluster] += cell.Replicas
+		unavailable[cell.Cluster] += cell.Granted.Unavailable
+	}
+	var waiting []string
+	for cluster, n := range replicas {
+		if n > 0 && unavailable[cluster] == 0 {
+			waiting = append(waiting, cluster)
+		}
+	}
+	if len(waiting) == 0 {
+		return nil
+	}
+	slices.Sort(waiting)
+	return fmt.Errorf("%s cannot restart in place, because nothing of its maxUnavailable is granted to %s: raise "+
+		"maxUnavailable to the number of its members, or more, or use flotilla rollout restart", key.Sentence(),
+		strings.Join(waiting, ", "))
 }

@@ -24,6 +24,18 @@ func TestRestartContainers(t *testing.T) {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop",
 			Labels: map[string]string{topology.LabelFederated: federated}}}
 	}
+	placement := func(east, west int32) client.Object {
+		cell := func(cluster string, unavailable int32) topology.Cell {
+			return topology.Cell{Cluster: cluster, Replicas: 2, Granted: topology.Budget{Unavailable: unavailable}}
+		}
+		return &topology.WorkloadPlacement{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cloneset-web"},
+			Spec: topology.WorkloadPlacementSpec{
+				Workload: topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web"},
+				Cells:    []topology.Cell{cell("east", east), cell("west", west)},
+			},
+		}
+	}
 	daemon := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "d",
 			Labels: map[string]string{"app.kubernetes.io/name": "flotilla-node"}},
@@ -41,13 +53,17 @@ func TestRestartContainers(t *testing.T) {
 		{"one container", []client.Object{namespace(""), daemon}, "clone/web", []string{"proxy"},
 			`{"at":"2026-03-04T05:06:07Z","containers":["proxy"]}`},
 		{"on a hub, where no daemon runs", []client.Object{namespace("true")}, "clone/web", nil, `{"at":`},
+		{"on a hub, where each member is granted something", []client.Object{namespace("true"), placement(1, 1)},
+			"clone/web", nil, `{"at":`},
+		{"on a hub, where a member is granted nothing", []client.Object{namespace("true"), placement(1, 0)}, "clone/web",
+			nil, "nothing of its maxUnavailable is granted to west"},
 		{"without a daemon", []client.Object{namespace("")}, "clone/web", nil, "flotilla rollout restart cloneset/web"},
 		{"no such container", []client.Object{namespace(""), daemon}, "clone/web", []string{"db"}, "it has app, proxy"},
 		{"another kind", []client.Object{namespace(""), daemon}, "ud/web", nil, "use flotilla rollout restart"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
-			for _, add := range []func(*runtime.Scheme) error{apps.AddToScheme, corev1.AddToScheme} {
+			for _, add := range []func(*runtime.Scheme) error{apps.AddToScheme, corev1.AddToScheme, topology.AddToScheme} {
 				if err := add(scheme); err != nil {
 					t.Fatal(err)
 				}
