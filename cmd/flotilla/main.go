@@ -132,6 +132,7 @@ line, and 124 for a deadline that passed; flotilla exec has that of the command.
 		fence.NewCommand(),
 		get.NewCommand(),
 		rollout.NewCommand(),
+		rollout.NewRestartCommand(),
 		sysdump.NewCommand(),
 		try.NewCommand(),
 		member.NewTokenCommand(),

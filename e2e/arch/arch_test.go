@@ -101,7 +101,7 @@ func pureKernel() []string {
 	return []string{
 		"budget", "completions", "conditions", "cron", "delta", "history/normal",
 		"history/sidecars", "inplace", "launch", "lifecycle", "marks", "order",
-		"pernode", "podname", "podstate", "spread", "waits",
+		"pernode", "podname", "podready", "podstate", "spread", "waits",
 	}
 }
 

@@ -79,6 +79,7 @@ func (s *site) nodeDaemon() {
 		}
 		return ""
 	})
+	s.restarts()
 	s.follow(commands["Remove it"]...)
 }
 

@@ -13,33 +13,35 @@ func bases() map[string]map[string]any {
 	}
 	older := map[string]any{"type": "InPlaceIfPossible", "maxUnavailable": int64(2), "partition": "50%"}
 	return map[string]map[string]any{
-		"AdvancedCronJob " + apps + "v1beta1":         object("clean", cronJob()),
-		"AdvancedCronJob " + apps + "v1alpha1":        object("clean", cronJob()),
-		"BroadcastJob " + apps + "v1beta1":            object("repair", broadcastJob()),
-		"BroadcastJob " + apps + "v1alpha1":           object("repair", broadcastJob()),
-		"CloneSet " + apps + "v1beta1":                object("api", cloneSet(rolling)),
-		"CloneSet " + apps + "v1alpha1":               object("api", cloneSet(older)),
-		"DaemonSet " + apps + "v1beta1":               object("log", daemonSet(true)),
-		"DaemonSet " + apps + "v1alpha1":              object("log", daemonSet(false)),
-		"ImageListPullJob " + apps + "v1beta1":        object("pull", pullJob("images", []any{"registry.example/web:1", "nginx"})),
-		"ImageListPullJob " + apps + "v1alpha1":       object("pull", pullJob("images", []any{"registry.example/web:1", "nginx"})),
-		"ImagePullJob " + apps + "v1beta1":            object("pull", pullJob("image", "registry.example/web:1")),
-		"ImagePullJob " + apps + "v1alpha1":           object("pull", pullJob("image", "registry.example/web:1")),
-		"NodeImage " + apps + "v1beta1":               without(object("node-1", nodeImage())),
-		"NodeImage " + apps + "v1alpha1":              without(object("node-1", nodeImage())),
-		"EphemeralJob " + apps + "v1alpha1":           object("dump", ephemeralJob()),
-		"NodePodProbe " + apps + "v1alpha1":           without(object("node-1", nodePodProbe())),
-		"PodProbeMarker " + apps + "v1alpha1":         object("roles", podProbeMarker()),
-		"PersistentPodState " + apps + "v1beta1":      object("db", podState("keys")),
-		"PersistentPodState " + apps + "v1alpha1":     object("db", podState("nodeTopologyKeys")),
-		"ResourceDistribution " + apps + "v1beta1":    without(object("pull", distribution("namespaceSelector"))),
-		"ResourceDistribution " + apps + "v1alpha1":   without(object("pull", distribution("namespaceLabelSelector"))),
-		"PodUnavailableBudget " + policy + "v1beta1":  object("web", budget(true)),
-		"PodUnavailableBudget " + policy + "v1alpha1": object("web", budget(false)),
-		"SidecarSet " + apps + "v1beta1":              without(object("log", sidecars())),
-		"SidecarSet " + apps + "v1alpha1":             without(object("log", sidecars())),
-		"StatefulSet " + apps + "v1beta1":             object("db", statefulSet(true)),
-		"StatefulSet " + apps + "v1alpha1":            object("db", statefulSet(false)),
+		"AdvancedCronJob " + apps + "v1beta1":           object("clean", cronJob()),
+		"AdvancedCronJob " + apps + "v1alpha1":          object("clean", cronJob()),
+		"BroadcastJob " + apps + "v1beta1":              object("repair", broadcastJob()),
+		"BroadcastJob " + apps + "v1alpha1":             object("repair", broadcastJob()),
+		"CloneSet " + apps + "v1beta1":                  object("api", cloneSet(rolling)),
+		"CloneSet " + apps + "v1alpha1":                 object("api", cloneSet(older)),
+		"DaemonSet " + apps + "v1beta1":                 object("log", daemonSet(true)),
+		"DaemonSet " + apps + "v1alpha1":                object("log", daemonSet(false)),
+		"ImageListPullJob " + apps + "v1beta1":          object("pull", pullJob("images", []any{"registry.example/web:1", "nginx"})),
+		"ImageListPullJob " + apps + "v1alpha1":         object("pull", pullJob("images", []any{"registry.example/web:1", "nginx"})),
+		"ImagePullJob " + apps + "v1beta1":              object("pull", pullJob("image", "registry.example/web:1")),
+		"ImagePullJob " + apps + "v1alpha1":             object("pull", pullJob("image", "registry.example/web:1")),
+		"NodeImage " + apps + "v1beta1":                 without(object("node-1", nodeImage())),
+		"NodeImage " + apps + "v1alpha1":                without(object("node-1", nodeImage())),
+		"EphemeralJob " + apps + "v1alpha1":             object("dump", ephemeralJob()),
+		"NodePodProbe " + apps + "v1alpha1":             without(object("node-1", nodePodProbe())),
+		"PodProbeMarker " + apps + "v1alpha1":           object("roles", podProbeMarker()),
+		"PersistentPodState " + apps + "v1beta1":        object("db", podState("keys")),
+		"PersistentPodState " + apps + "v1alpha1":       object("db", podState("nodeTopologyKeys")),
+		"ResourceDistribution " + apps + "v1beta1":      without(object("pull", distribution("namespaceSelector"))),
+		"ResourceDistribution " + apps + "v1alpha1":     without(object("pull", distribution("namespaceLabelSelector"))),
+		"PodUnavailableBudget " + policy + "v1beta1":    object("web", budget(true)),
+		"PodUnavailableBudget " + policy + "v1alpha1":   object("web", budget(false)),
+		"SidecarSet " + apps + "v1beta1":                without(object("log", sidecars())),
+		"SidecarSet " + apps + "v1alpha1":               without(object("log", sidecars())),
+		"StatefulSet " + apps + "v1beta1":               object("db", statefulSet(true)),
+		"StatefulSet " + apps + "v1alpha1":              object("db", statefulSet(false)),
+		"ContainerRecreateRequest " + apps + "v1beta1":  object("restart", recreateRequest()),
+		"ContainerRecreateRequest " + apps + "v1alpha1": object("restart", recreateRequest()),
 		"UnitedDeployment " + apps + "v1beta1": object("web", united(map[string]any{"cloneSetTemplate": map[string]any{
 			"metadata": map[string]any{
 				"labels": label(),
@@ -193,6 +195,16 @@ func nodePodProbe() map[string]any {
 			"name": "roles#leader", "containerName": "main",
 			"probe": map[string]any{"tcpSocket": map[string]any{"port": int64(80)}}}},
 	}}}
+}
+
+// recreateRequest returns the spec of a ContainerRecreateRequest.
+func recreateRequest() map[string]any {
+	return map[string]any{
+		"podName": "web-1", "containers": []any{map[string]any{"name": "web"}},
+		"strategy":                map[string]any{"failurePolicy": "Fail", "minStartedSeconds": int64(1)},
+		"activeDeadlineSeconds":   int64(60),
+		"ttlSecondsAfterFinished": int64(60),
+	}
 }
 
 // podState returns the spec of a PersistentPodState, with the name that its version has for keys.

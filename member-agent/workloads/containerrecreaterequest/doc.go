@@ -5,6 +5,8 @@
 //	plan.go       pure: request, pod and time → status, marks and the end
 //	reconcile.go  reads and writes
 //	guard         fills requests in when they are created
+//	restart       makes requests for all pods of a workload
+//	terminator    makes requests for the sidecars of jobs
 //
 // The daemon and this controller write one status. Each write holds the resource version of what was read.
 package containerrecreaterequest

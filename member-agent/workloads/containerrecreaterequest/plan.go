@@ -96,7 +96,7 @@ func (f facts) end(pod *corev1.Pod, p *plan) {
 			"create it again")
 	case pod == nil, pod.DeletionTimestamp != nil:
 		p.complete(f.now, "pod has gone")
-	case podstate.Ended(pod):
+	case podstate.Ended(pod) && !f.runs(pod):
 		p.complete(f.now, "pod has ended")
 	case p.status.Phase == "" && age >= answerWithin:
 		p.complete(f.now, fmt.Sprintf("daemon has not responded for a long time: flotilla-node of node %s did not answer "+
@@ -112,6 +112,14 @@ func (f facts) end(pod *corev1.Pod, p *plan) {
 			p.sooner(deadline - age)
 		}
 	}
+}
+
+// runs reports whether a container of the request still runs, as in a pod whose sidecars are stopped.
+func (f facts) runs(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		named := func(c v1beta1.ContainerRecreateRequestContainer) bool { return c.Name == s.Name }
+		return s.State.Running != nil && slices.ContainsFunc(f.request.Spec.Containers, named)
+	})
 }
 
 // deadline returns how old the request may become.

@@ -120,8 +120,13 @@ func TestPlan(t *testing.T) {
 		{"the pod is being deleted", requestIn(recreating, held), podWith("a-0", mine,
 			func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(created)) }), 0,
 			`Completed, "pod has gone", unmark, release`},
-		{"the pod has ended", requestIn(recreating), podWith("a-0", func(p *corev1.Pod) { p.Status.Phase = "Succeeded" }), 0,
+		{"the pod has ended", requestIn(recreating), podWith("a-0", func(p *corev1.Pod) {
+			p.Status.Phase = "Succeeded"
+			p.Status.ContainerStatuses[0].State = corev1.ContainerState{}
+		}), 0,
 			`Completed, "pod has ended", release`},
+		{"the pod has ended, and the container still stops", requestIn(recreating),
+			podWith("a-0", func(p *corev1.Pod) { p.Status.Phase = "Succeeded" }), 0, "Recreating"},
 		{"not filled in", requestIn(none, func(r *request) { r.Labels = nil }), podWith("a-0"), 0,
 			`Completed, "it was not filled in, because the agent's webhook was not asked when it was created"`},
 		{"the container has not restarted", requestIn(recreating), podWith("a-0"), 0, "Recreating"},

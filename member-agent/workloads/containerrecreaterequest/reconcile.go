@@ -3,70 +3,19 @@ package containerrecreaterequest
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podready"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
-
-// workers is how many requests are worked on at the same time.
-const workers = 8
-
-// reconciler works on ContainerRecreateRequests.
-type reconciler struct {
-	client client.Client
-	clock  clock.PassiveClock
-}
-
-// Add adds the controller of ContainerRecreateRequests to the manager.
-func Add(_ context.Context, env *workload.Env) error {
-	r := &reconciler{client: env.Manager.GetClient(), clock: env.Clock}
-	if r.clock == nil {
-		r.clock = clock.RealClock{}
-	}
-	err := ctrl.NewControllerManagedBy(env.Manager).Named("containerrecreaterequest").
-		For(&v1beta1.ContainerRecreateRequest{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofPod)).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](workload.FirstBackoff,
-				workload.LastBackoff),
-		}).
-		Complete(r)
-	if err != nil {
-		return fmt.Errorf("set up the controller of ContainerRecreateRequest: %w", err)
-	}
-	return nil
-}
-
-// ofPod returns the requests of a pod that have not ended.
-func (r *reconciler) ofPod(ctx context.Context, pod client.Object) (out []reconcile.Request) {
-	var list v1beta1.ContainerRecreateRequestList
-	// An error is not retried: each request has a pass when the cache has its kind.
-	_ = r.client.List(ctx, &list, client.InNamespace(pod.GetNamespace()), client.UnsafeDisableDeepCopy)
-	for i := range list.Items {
-		request := &list.Items[i]
-		if request.Spec.PodName == pod.GetName() && (request.Status.Phase != v1beta1.CRRCompleted ||
-			slices.Contains(request.Finalizers, v1beta1.FinalizerCRRUnready)) {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(request)})
-		}
-	}
-	return out
-}
 
 // Reconcile makes one pass over a request.
 func (r *reconciler) Reconcile(ctx context.Context, of reconcile.Request) (reconcile.Result, error) {

@@ -1,0 +1,69 @@
+package containerrecreaterequest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/containerrecreaterequest/restart"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/containerrecreaterequest/terminator"
+)
+
+// workers is how many requests are worked on at the same time.
+const workers = 8
+
+// reconciler works on ContainerRecreateRequests.
+type reconciler struct {
+	client client.Client
+	clock  clock.PassiveClock
+}
+
+// Add adds the controller of ContainerRecreateRequests to the manager, and those that make such requests.
+func Add(ctx context.Context, env *workload.Env) error {
+	r := &reconciler{client: env.Manager.GetClient(), clock: env.Clock}
+	if r.clock == nil {
+		r.clock = clock.RealClock{}
+	}
+	err := ctrl.NewControllerManagedBy(env.Manager).Named("containerrecreaterequest").
+		For(&v1beta1.ContainerRecreateRequest{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofPod)).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](workload.FirstBackoff,
+				workload.LastBackoff),
+		}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up the controller of ContainerRecreateRequest: %w", err)
+	}
+	if err := terminator.Add(env); err != nil {
+		return err
+	}
+	return restart.Add(ctx, env)
+}
+
+// ofPod returns the requests of a pod that have not ended.
+func (r *reconciler) ofPod(ctx context.Context, pod client.Object) (out []reconcile.Request) {
+	var list v1beta1.ContainerRecreateRequestList
+	// An error is not retried: each request has a pass when the cache has its kind.
+	_ = r.client.List(ctx, &list, client.InNamespace(pod.GetNamespace()), client.UnsafeDisableDeepCopy)
+	for i := range list.Items {
+		request := &list.Items[i]
+		if request.Spec.PodName == pod.GetName() && (request.Status.Phase != v1beta1.CRRCompleted ||
+			slices.Contains(request.Finalizers, v1beta1.FinalizerCRRUnready)) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(request)})
+		}
+	}
+	return out
+}
