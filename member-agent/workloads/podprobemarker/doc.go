@@ -8,8 +8,8 @@
 //	reconcile.go  the controller of PodProbeMarkers: it reports how many pods are probed, and what is in the way
 //
 // One controller writes a whole NodePodProbe, from all markers: no marker can remove what is of another. What a probe
-// set on a pod is recorded on the pod, see package kernel/marks; so exactly that is taken back when the marker goes, the
-// pod is not selected any more, or the policy changes. A value that others changed since stays.
+// set on a pod is recorded on the pod, see package kernel/marks. So exactly that is taken back when the marker goes,
+// the pod is not selected any more, or the policy changes. A value that others changed since stays.
 //
 // Of two markers that set the same label, annotation or condition of a pod, the older one holds.
 package podprobemarker
