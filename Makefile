@@ -48,10 +48,10 @@ generate: ## Write deep copies and CRDs again after a change of the API types
 	@apis/crds/generate.sh $(BIN)/controller-gen
 
 .PHONY: programs
-programs: ## Build flotilla, flotilla-hub, flotilla-agent and flotilla-capi into .bin
+programs: ## Build flotilla, flotilla-hub, flotilla-agent, flotilla-capi and flotilla-node into .bin
 	@# Each make builds in a folder of its own: two at once do not meet. The linker leaves alone what is up to date in it.
 	@# A program that did not change keeps its time: the try-out restarts what is newer than what runs.
-	@[ -f $(BIN)/flotilla ] || echo "building flotilla, flotilla-hub, flotilla-agent and flotilla-capi (about 1 min the first time)"
+	@[ -f $(BIN)/flotilla ] || echo "building flotilla, flotilla-hub, flotilla-agent, flotilla-capi and flotilla-node (about 1 min the first time)"
 	@mkdir -p $(BIN); new=$$(mktemp -d $(BIN)/.new.XXXXXX); trap 'rm -rf "$$new"' EXIT; \
 	  for f in $(patsubst cmd/%/,%,$(wildcard cmd/*/)); do [ ! -f $(BIN)/$$f ] || cp -p $(BIN)/$$f $$new/; done; \
 	  $(BUILD) -ldflags "$(STAMP)" -o $$new/ ./cmd/...; \
@@ -137,18 +137,18 @@ rotation: setup ## Renew a member's certificates under rollouts; ROTATIONFLAGS="
 # The architectures of the images, as Go names them; and the registry to push to, such as registry.example.org/team.
 ARCH ?= $(shell go env GOARCH)
 PUSH ?=
-IMAGES := flotilla-hub,flotilla-agent,flotilla-capi
+IMAGES := flotilla-hub,flotilla-agent,flotilla-capi,flotilla-node
 .PHONY: images
 images: programs ## Write the images to .images, load them into docker or podman if there is one; ARCH="amd64 arm64" PUSH=registry
 	@folders=(); for arch in $(ARCH); do \
 	  if [ $$arch = "$$(go env GOARCH)" ]; then folders+=($$arch=$(BIN)); continue; fi; \
 	  echo "building the programs for $$arch"; mkdir -p $(BIN)/$$arch; \
-	  GOARCH=$$arch $(BUILD) -ldflags "$(STAMP)" -o $(BIN)/$$arch/ ./cmd/flotilla-hub ./cmd/flotilla-agent ./cmd/flotilla-capi; \
+	  GOARCH=$$arch $(BUILD) -ldflags "$(STAMP)" -o $(BIN)/$$arch/ ./cmd/flotilla-hub ./cmd/flotilla-agent ./cmd/flotilla-capi ./cmd/flotilla-node; \
 	  folders+=($$arch=$(BIN)/$$arch); done; \
 	  go run ./e2e/tools/images -out .images -push '$(PUSH)' -tag $(IMAGE_TAG) -version '$(VERSION)' \
 	    -revision "$$(git rev-parse HEAD 2>/dev/null || true)" -programs $(IMAGES) "$${folders[@]}"
 	@if tool=$$(command -v docker || command -v podman) && "$$tool" info > /dev/null 2>&1; then \
-	  for file in .images/flotilla-{hub,agent,capi}.tar; do [ ! -f $$file ] || "$$tool" load --quiet --input $$file; done; fi
+	  for file in .images/flotilla-{hub,agent,capi,node}.tar; do [ ! -f $$file ] || "$$tool" load --quiet --input $$file; done; fi
 	@[ -n '$(PUSH)' ] || echo "push them with PUSH=registry.example.org/team, and give the charts --set image.registry=... --set image.tag=$(IMAGE_TAG)"
 
 .PHONY: lint

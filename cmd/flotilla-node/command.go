@@ -20,12 +20,14 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/flotilla-dev/flotilla/cmd/internal/clocks"
 	"github.com/flotilla-dev/flotilla/cmd/internal/logs"
 	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon"
 	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon/cri"
+	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon/images"
 )
 
 const (
@@ -41,6 +43,7 @@ type flags struct {
 	node                          string
 	runtime                       cri.Options
 	metricsAddress, healthAddress string
+	pullWorkers                   int
 	logLevel, logFormat           string
 }
 
@@ -68,6 +71,7 @@ func newCommand() *cobra.Command {
 	set.StringVar(&f.metricsAddress, "metrics-bind-address", ":10232", "address that serves metrics; 0 turns them off")
 	set.StringVar(&f.healthAddress, "health-probe-bind-address", defaultHealthAddress,
 		"address that serves /healthz and /readyz; 0 turns them off")
+	set.IntVar(&f.pullWorkers, "image-pull-workers", images.DefaultWorkers, "images that are pulled at the same time")
 	set.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
 	set.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	command.AddCommand(newProbe())
@@ -85,6 +89,9 @@ func (f *flags) validate() error {
 	}
 	if scheme, _, ok := strings.Cut(f.runtime.Endpoint, "://"); ok && scheme != "unix" {
 		return fmt.Errorf("%s %s is no Unix socket: give unix:///path/of/the.sock", cri.Flag, f.runtime.Endpoint)
+	}
+	if f.pullWorkers < 1 {
+		return fmt.Errorf("--image-pull-workers %d must be at least 1", f.pullWorkers)
 	}
 	const off = "0"
 	if f.healthAddress == off {
@@ -112,7 +119,7 @@ func run(ctx context.Context, f *flags) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(f, config, log, parts())
+	mgr, err := newManager(f, config, log, parts(f))
 	if err != nil {
 		return err
 	}
@@ -138,7 +145,7 @@ func newManager(f *flags, config *rest.Config, log logr.Logger, all []nodedaemon
 		return nil, fmt.Errorf("set up the daemon for the member at %s: %w", config.Host, err)
 	}
 	daemon, err := nodedaemon.Setup(mgr, nodedaemon.Options{
-		Node: f.node, CRI: f.runtime, Parts: all, Clock: clocks.New(), Log: log,
+		Node: f.node, CRI: f.runtime, Parts: all, Clock: clocks.New(), Log: log, Registry: metrics.Registry,
 	})
 	if err != nil {
 		return nil, err

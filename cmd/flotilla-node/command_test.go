@@ -22,6 +22,7 @@ func TestBadStart(t *testing.T) {
 			[]string{"--runtime-endpoint tcp://1.2.3.4:5", "unix://"}},
 		{"a health address that is none", []string{"--node-name=a", "--health-probe-bind-address=10231"},
 			[]string{`--health-probe-bind-address "10231"`}},
+		{"no workers", []string{"--node-name=a", "--image-pull-workers=0"}, []string{"--image-pull-workers 0"}},
 		{"an unknown level", []string{"--node-name=a", "--log-level=loud"}, []string{"loud", "debug, info, error"}},
 		{"no kubeconfig anywhere", []string{"--node-name=a"}, []string{"no kubeconfig for the member", "--kubeconfig"}},
 		{"a kubeconfig that does not exist", []string{"--node-name=a", "--kubeconfig=none"},
@@ -49,7 +50,7 @@ func TestBadStart(t *testing.T) {
 // TestPartsAreListedOnce holds that each part has a name of its own and can be added.
 func TestPartsAreListedOnce(t *testing.T) {
 	names := map[string]bool{}
-	for _, part := range parts() {
+	for _, part := range parts(&flags{pullWorkers: 1}) {
 		if part.Name == "" || names[part.Name] || part.Add == nil {
 			t.Errorf("part %q is listed twice, has no name or cannot be added", part.Name)
 		}

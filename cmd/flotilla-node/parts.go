@@ -1,10 +1,15 @@
 package main
 
 import (
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
 	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon"
+	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon/images"
 )
 
 // parts is the one list of what the daemon does.
-func parts() []nodedaemon.Part {
-	return []nodedaemon.Part{}
+func parts(f *flags) []nodedaemon.Part {
+	return []nodedaemon.Part{
+		images.Part(f.pullWorkers, metrics.Registry),
+	}
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	noderights "github.com/flotilla-dev/flotilla/member-agent/nodedaemon/rights"
 )
 
 // system is the namespace of the programs.
@@ -62,7 +63,7 @@ func TestDenials(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all []*unstructured.Unstructured
-	for _, golden := range []string{"hub", "agent", "capi"} {
+	for _, golden := range []string{"hub", "agent", "capi", "node"} {
 		all = append(all, rightsOf(t, golden)...)
 	}
 	for _, object := range all {
@@ -70,8 +71,13 @@ func TestDenials(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	pulls := pullsRole(t)
+	if err := c.Create(t.Context(), pulls.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	all = append(all, pulls)
 	programs, resources := programsOf(t, all), resourcesOf(t, admin)
-	for _, name := range []string{"flotilla-hub", "flotilla-approver", "flotilla-agent", "flotilla-capi"} {
+	for _, name := range []string{"flotilla-hub", "flotilla-approver", "flotilla-agent", "flotilla-capi", "flotilla-node"} {
 		t.Run(name, func(t *testing.T) {
 			expectDenied(t, admin, name, programs[name], resources)
 		})
@@ -95,6 +101,23 @@ func TestDenials(t *testing.T) {
 			return slices.Contains([]string{"get", "list", "watch"}, verb)
 		}))
 	})
+}
+
+// pullsRole returns the Role that the agent keeps while a job pulls with a Secret, and that the chart of the node daemon
+// binds.
+func pullsRole(t *testing.T) *unstructured.Unstructured {
+	t.Helper()
+	role := &unstructured.Unstructured{}
+	role.SetAPIVersion(rbacv1.SchemeGroupVersion.String())
+	role.SetKind("Role")
+	role.SetNamespace(system)
+	role.SetName(noderights.PullsRole)
+	rules := []any{map[string]any{"apiGroups": []any{""}, "resources": []any{"secrets"}, "verbs": []any{"get"},
+		"resourceNames": []any{"pull-0123"}}}
+	if err := unstructured.SetNestedSlice(role.Object, rules, "rules"); err != nil {
+		t.Fatal(err)
+	}
+	return role
 }
 
 // expectNoSecrets expects that the API server refuses these verbs on every Secret outside of the programs' namespace.

@@ -25,6 +25,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/admission"
 	"github.com/flotilla-dev/flotilla/member-agent/expiry"
 	agentmeter "github.com/flotilla-dev/flotilla/member-agent/meter"
+	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon"
+	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon/images"
 )
 
 // described returns the names of the metrics that a collector has.
@@ -51,11 +53,11 @@ func ownMetrics(t *testing.T) map[string]bool {
 	names := map[string]bool{"flotilla_pod_admissions_total": true, "flotilla_pod_budget_refusals_total": true,
 		"flotilla_sidecarset_missing_pods": true,
 		admission.SecondsMetric:            true, admission.WaitsMetric: true}
-	for _, c := range []prometheus.Collector{
+	for _, c := range append(images.Metrics(), nodedaemon.NewHealth().Metric(),
 		hubmeter.New(nil, nil, nil, clock.RealClock{}).Collector(t.Context()),
 		agentmeter.New(nil, agentmeter.Sources{}).Collector(t.Context()),
 		expiry.New(nil, "hub", func() (begin, end time.Time, ok bool) { return }),
-	} {
+	) {
 		maps.Copy(names, described(c))
 	}
 	return names
@@ -188,7 +190,7 @@ func TestAlerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	alerts := map[string]bool{}
-	for _, golden := range []string{"hub-everything", "agent-everything"} {
+	for _, golden := range []string{"hub-everything", "agent-everything", "node-everything"} {
 		for _, object := range rendered(t, golden, "PrometheusRule") {
 			groups, _, _ := unstructured.NestedSlice(object.Object, "spec", "groups")
 			for _, group := range groups {

@@ -26,6 +26,7 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/inventory/capi"
 	"github.com/flotilla-dev/flotilla/hub/inventory/registration"
 	hubrights "github.com/flotilla-dev/flotilla/hub/rights"
+	noderights "github.com/flotilla-dev/flotilla/member-agent/nodedaemon/rights"
 	agentrights "github.com/flotilla-dev/flotilla/member-agent/rights"
 )
 
@@ -62,6 +63,18 @@ metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}}}
 capi: {extraVolumes: [{name: own, emptyDir: {}}]}
 `
 )
+
+// nodeEverything turns on what is off by default in the chart of the node daemon.
+const nodeEverything = `
+image: {registry: registry.example.org/flotilla, tag: v1.2.3}
+imagePullSecrets: [{name: registry}]
+runtime: {endpoint: /run/k3s/containerd/containerd.sock}
+node: {hostNetwork: true, seLinuxOptions: {type: spc_t}, imagePullWorkers: 2, maxUnavailable: 50%, nodeSelector: {pool: web}}
+serviceAccount: {annotations: {example.org/team: platform}}
+networkPolicy: {metricsFrom: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]}
+metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}}}
+prometheusRule: {enabled: true, labels: {release: prometheus}}
+`
 
 // narrow lets the hub bring some kinds into some namespaces alone.
 const narrow = "hub: {allowKinds: [CloneSet, ConfigMap], allowNamespaces: [shop, team-*]}"
@@ -128,7 +141,7 @@ func objectsOf(t *testing.T, manifests string) []*unstructured.Unstructured {
 }
 
 func TestLint(t *testing.T) {
-	for _, name := range []string{"flotilla-crds", "flotilla-hub", "flotilla-agent", "flotilla-capi"} {
+	for _, name := range []string{"flotilla-crds", "flotilla-hub", "flotilla-agent", "flotilla-capi", "flotilla-node"} {
 		if out, err := helm(t, "", "", "lint", "--strict", "--namespace="+namespace, chart(name)); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
@@ -146,6 +159,8 @@ func TestGolden(t *testing.T) {
 		{"agent-alone", "flotilla-agent", "hub: {enabled: false}"},
 		{"capi", "flotilla-capi", capiValues},
 		{"capi-everything", "flotilla-capi", capiEverything},
+		{"node", "flotilla-node", ""},
+		{"node-everything", "flotilla-node", nodeEverything},
 	} {
 		t.Run(test.golden, func(t *testing.T) {
 			got := render(t, test.chart, test.values)
@@ -237,10 +252,11 @@ func TestRights(t *testing.T) {
 		"Role flotilla-agent":                        agentrights.NamespaceRules(),
 		"ClusterRole flotilla-capi":                  capi.Rules(), "Role flotilla-capi": capi.NamespaceRules(),
 		"ClusterRole flotilla-capi-management": capi.ManagementRules(),
+		"ClusterRole flotilla-node":            noderights.Rules(),
 	}
 	got := map[string][]rbacv1.PolicyRule{}
 	for name, values := range map[string]string{"flotilla-hub": onKarmada, "flotilla-agent": "",
-		"flotilla-capi": capiValues} {
+		"flotilla-capi": capiValues, "flotilla-node": ""} {
 		for _, object := range objectsOf(t, render(t, name, values)) {
 			if object.GetKind() != "ClusterRole" && object.GetKind() != "Role" {
 				continue
@@ -294,6 +310,9 @@ func TestValues(t *testing.T) {
 			[]string{"/converter", "'flotilla-agent', 'flotilla-hub'"}},
 		{"no address of the hub", "flotilla-capi", "", []string{"hub.server is empty", "https://hub.example.org:6443"}},
 		{"no duration", "flotilla-capi", "drainTimeout: soon", []string{"/drainTimeout", "'soon'"}},
+		{"a share of no nodes", "flotilla-node", "node: {maxUnavailable: 0%}", []string{"/node/maxUnavailable", "'0%'"}},
+		{"a socket without its folder", "flotilla-node", "runtime: {endpoint: containerd.sock}",
+			[]string{"/runtime/endpoint", "'containerd.sock'"}},
 		{"values of a parent chart", "flotilla-crds", "{global: {a: b}, enabled: true}", nil},
 		{"values of a parent chart, hub", "flotilla-hub", "{global: {a: b}, enabled: true}", nil},
 	} {
@@ -315,7 +334,7 @@ func TestValues(t *testing.T) {
 			}
 		})
 	}
-	for _, name := range []string{"flotilla-hub", "flotilla-agent"} {
+	for _, name := range []string{"flotilla-hub", "flotilla-agent", "flotilla-node"} {
 		_, err := helm(t, "", "", "template", "a", chart(name), "--namespace=other")
 		if err == nil || !strings.Contains(err.Error(), `the namespace is "other"`) ||
 			!strings.Contains(err.Error(), "--namespace flotilla-system") {

@@ -47,7 +47,7 @@ func wrongs(at map[string]any, path []string) map[string]map[string]any {
 // TestSchema holds that each value of each chart is refused where it is of another type, and so is each name that there
 // is not, both with the path.
 func TestSchema(t *testing.T) {
-	for _, name := range []string{"flotilla-crds", "flotilla-hub", "flotilla-agent", "flotilla-capi"} {
+	for _, name := range []string{"flotilla-crds", "flotilla-hub", "flotilla-agent", "flotilla-capi", "flotilla-node"} {
 		text, err := os.ReadFile(filepath.Join(chart(name), "values.yaml"))
 		if err != nil {
 			t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -107,6 +108,8 @@ type Options struct {
 	Parts []Part
 	Clock clock.WithTicker
 	Log   logr.Logger
+	// Registry shows the daemon's own metrics.
+	Registry prometheus.Registerer
 }
 
 // Daemon starts the parts once the container runtime answers.
@@ -134,7 +137,10 @@ func AddToScheme(scheme *runtime.Scheme, parts []Part) error {
 
 // Setup adds the daemon to the manager. It asks nothing of the runtime.
 func Setup(mgr manager.Manager, options Options) (*Daemon, error) {
-	d := &Daemon{options: options, mgr: mgr, health: newHealth()}
+	d := &Daemon{options: options, mgr: mgr, health: NewHealth()}
+	if err := options.Registry.Register(d.health.Metric()); err != nil {
+		return nil, fmt.Errorf("show the metric of the container runtime: %w", err)
+	}
 	if err := mgr.Add(d); err != nil {
 		return nil, fmt.Errorf("add the connection to the container runtime: %w", err)
 	}

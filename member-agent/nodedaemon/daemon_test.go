@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -65,7 +66,7 @@ func run(t *testing.T, sockets ...string) *running {
 		return nil
 	}}
 	r.Daemon, err = Setup(mgr, Options{Node: "a", CRI: cri.Options{Directory: folder}, Parts: []Part{part},
-		Clock: r.clock, Log: logr.Discard()})
+		Clock: r.clock, Log: logr.Discard(), Registry: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}

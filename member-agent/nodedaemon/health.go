@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon/cri"
 )
 
@@ -35,7 +37,8 @@ type Health struct {
 	changed chan struct{}
 }
 
-func newHealth() *Health {
+// NewHealth returns the health of a daemon that has just started.
+func NewHealth() *Health {
 	return &Health{changed: make(chan struct{}), state: State{Reason: ReasonConnecting,
 		Message: "the daemon has not connected to the container runtime yet"}}
 }
@@ -64,6 +67,18 @@ func (h *Health) set(state State) bool {
 	close(h.changed)
 	h.changed = make(chan struct{})
 	return true
+}
+
+// Metric returns the metric that is 1 while the runtime answers.
+func (h *Health) Metric() prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "flotilla_node_runtime_ready", Help: "1 while the node's container runtime answers the daemon, else 0.",
+	}, func() float64 {
+		if h.State().Ready {
+			return 1
+		}
+		return 0
+	})
 }
 
 // Ready is a readiness check: it errs with the reason while the runtime does not answer.

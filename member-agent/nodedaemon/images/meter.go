@@ -20,9 +20,16 @@ const (
 	outcomeStopped = "stopped"
 )
 
-func newMeter(registry prometheus.Registerer) (*meter, error) {
+// Metrics returns the metrics of pulls, for what describes them. Nothing counts in them.
+func Metrics() []prometheus.Collector { return newMeter().all() }
+
+func (m *meter) all() []prometheus.Collector {
+	return []prometheus.Collector{m.attempts, m.pulling, m.seconds}
+}
+
+func newMeter() *meter {
 	const first, factor, count = 1, 3, 7 // seconds, up to 12 minutes
-	m := &meter{
+	return &meter{
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "flotilla_node_image_pulls_total",
 			Help: "Attempts to pull an image, by how they ended: pulled, failed or stopped.",
@@ -35,10 +42,14 @@ func newMeter(registry prometheus.Registerer) (*meter, error) {
 			Buckets: prometheus.ExponentialBuckets(first, factor, count),
 		}),
 	}
-	for _, c := range []prometheus.Collector{m.attempts, m.pulling, m.seconds} {
+}
+
+// show shows the meter in a registry.
+func (m *meter) show(registry prometheus.Registerer) error {
+	for _, c := range m.all() {
 		if err := registry.Register(c); err != nil {
-			return nil, fmt.Errorf("show the metrics of pulls: %w", err)
+			return fmt.Errorf("show the metrics of pulls: %w", err)
 		}
 	}
-	return m, nil
+	return nil
 }

@@ -18,8 +18,8 @@ func Part(workers int, registry prometheus.Registerer) nodedaemon.Part {
 	return nodedaemon.Part{
 		Name: "images",
 		Add: func(mgr manager.Manager, env nodedaemon.Env) error {
-			meter, err := newMeter(registry)
-			if err != nil {
+			meter := newMeter()
+			if err := meter.show(registry); err != nil {
 				return err
 			}
 			if err := mgr.Add(newWorker(env, workers, meter)); err != nil {

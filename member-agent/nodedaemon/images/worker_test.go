@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -103,11 +102,7 @@ func (n *node) raise() {
 // run starts a daemon. kill ends it at once, as it does when the process is killed: what it knew is lost.
 func (n *node) run(workers int) *node {
 	n.Helper()
-	m, err := newMeter(prometheus.NewRegistry())
-	if err != nil {
-		n.Fatal(err)
-	}
-	w := newWorker(n.env, workers, m)
+	w := newWorker(n.env, workers, newMeter())
 	n.mu.Lock()
 	n.worker = w
 	n.mu.Unlock()
@@ -463,7 +458,7 @@ func TestPulledImagesStayReportedWhileTheRuntimeIsStopped(t *testing.T) {
 	n.Server.Stop()
 	writes := n.writes.Load()
 	n.run(1)
-	n.until("it has looked again", func() bool { return n.clock.Since(now) > time.Hour || n.writes.Load() > writes })
+	n.poll("it has looked again", time.Minute, func() bool { return n.clock.Since(now) > 5*time.Hour })
 	if tag := n.tag("web"); tag.Phase != v1beta1.ImagePhaseSucceeded || n.writes.Load() != writes {
 		t.Errorf("%d writes, and %+v", n.writes.Load()-writes, tag)
 	}

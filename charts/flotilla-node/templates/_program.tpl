@@ -1,0 +1,1 @@
+../../flotilla-hub/templates/_program.tpl
