@@ -5,11 +5,13 @@ import (
 
 	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon"
 	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon/images"
+	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon/probes"
 )
 
 // parts is the one list of what the daemon does.
 func parts(f *flags) []nodedaemon.Part {
 	return []nodedaemon.Part{
 		images.Part(f.pullWorkers, metrics.Registry),
+		probes.Part(),
 	}
 }

@@ -312,7 +312,8 @@ func TestFindings(t *testing.T) {
 
 func TestInvalidKeys(t *testing.T) {
 	m := newMarker("roles", 2, "", v1alpha1.ProbeMarkerPolicy{State: "Failed",
-		Labels: map[string]string{"a b": "c", "d": "e"}, Annotations: map[string]string{"/": "x", v1alpha1.AnnotationProbeMarks: "y", "Fine/Key": "z"}})
+		Labels:      map[string]string{"a b": "c", "d": "e"},
+		Annotations: map[string]string{"/": "x", v1alpha1.AnnotationProbeMarks: "y", "Fine/Key": "z"}})
 	if got := strings.Join(invalidKeys(&m.Spec), " "); got != "/ a b "+v1alpha1.AnnotationProbeMarks {
 		t.Errorf("%s", got)
 	}
