@@ -3,15 +3,13 @@
 package protection
 
 import (
-	"bytes"
 	_ "embed" // for the policy
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/flotilla-dev/flotilla/apis/manifests"
 )
 
 const (
@@ -37,17 +35,9 @@ var policy string
 // Objects returns the policy and its binding. agent is the user that may delete what a hub brought, Agent in a cluster
 // that was set up by the charts. It fails only if the file is broken.
 func Objects(agent string) ([]*unstructured.Unstructured, error) {
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewBufferString(strings.ReplaceAll(policy, Agent, agent)), len(policy))
-	var objects []*unstructured.Unstructured
-	for {
-		object := &unstructured.Unstructured{}
-		err := decoder.Decode(object)
-		if errors.Is(err, io.EOF) {
-			return objects, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("parse the policy %s: %w", Name, err)
-		}
-		objects = append(objects, object)
+	objects, err := manifests.Decode(strings.ReplaceAll(policy, Agent, agent))
+	if err != nil {
+		return nil, fmt.Errorf("read the policy %s: %w", Name, err)
 	}
+	return objects, nil
 }

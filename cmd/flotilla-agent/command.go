@@ -58,6 +58,7 @@ type flags struct {
 	allowKinds, allowNamespaces            []string
 	cloneSetShortHash                      bool
 	resourceDistribution                   bool
+	besideOpenKruise                       bool
 	logLevel, logFormat                    string
 }
 
@@ -106,6 +107,8 @@ func newCommand() *cobra.Command {
 		"pods that are there stay as they are")
 	set.BoolVar(&f.resourceDistribution, "resource-distribution", false, "carry out ResourceDistributions; "+
 		"the agent needs the right to read and write the Secrets and ConfigMaps of all namespaces")
+	set.BoolVar(&f.besideOpenKruise, "beside-openkruise", false, "start although an OpenKruise manager runs in the member; "+
+		"both act on the same pods, so that this is for managers whose controllers are turned off")
 	set.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
 	set.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	return command
@@ -203,8 +206,15 @@ func run(ctx context.Context, f *flags) error {
 	if err != nil {
 		return err
 	}
-	mgr, hooks, err := newManager(ctx, f, member, log)
+	scheme := runtime.NewScheme()
+	if err := memberagent.AddToScheme(scheme); err != nil {
+		return err
+	}
+	mgr, hooks, err := newManager(ctx, f, member, scheme, log)
 	if err != nil {
+		return err
+	}
+	if err := f.alone(ctx, member, scheme, log.WithName("openkruise")); err != nil {
 		return err
 	}
 	if hooks != nil {
@@ -241,12 +251,8 @@ func hubHost(hub *rest.Config) string {
 
 // newManager returns the manager, and its webhook server or nil.
 func newManager(
-	ctx context.Context, f *flags, member *rest.Config, log logr.Logger,
+	ctx context.Context, f *flags, member *rest.Config, scheme *runtime.Scheme, log logr.Logger,
 ) (ctrl.Manager, *serving.Server, error) {
-	scheme := runtime.NewScheme()
-	if err := memberagent.AddToScheme(scheme); err != nil {
-		return nil, nil, err
-	}
 	if f.leaderElect || f.webhook.On() {
 		if err := ensureNamespace(ctx, member, scheme, f.leaderNamespace); err != nil {
 			return nil, nil, err

@@ -31,7 +31,7 @@ import (
 )
 
 const (
-	// defaultHealthAddress is on localhost: nobody outside of the pod asks.
+	// defaultHealthAddress is on localhost: only the kubelet asks, by the command probe.
 	defaultHealthAddress = "127.0.0.1:10231"
 	// nodeVariable is the environment variable that names the node, which the chart sets.
 	nodeVariable = "NODE_NAME"
@@ -113,8 +113,7 @@ func run(ctx context.Context, f *flags) error {
 		return err
 	}
 	ctrl.SetLogger(log)
-	// The client of the runtime logs every failed call, which the parts report where they matter.
-	klog.SetLogger(log.WithName("client").V(1))
+	klog.SetLogger(log)
 	config, err := memberConfig(f.kubeconfig)
 	if err != nil {
 		return err

@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -188,7 +187,6 @@ func TestDaemonOnARealAPIServer(t *testing.T) {
 // runDaemon runs the program until the test ends.
 func runDaemon(t *testing.T, config *rest.Config, folder string) {
 	t.Helper()
-	klog.SetLogger(logr.Discard())
 	f := &flags{node: "a", runtime: cri.Options{Directory: folder}, metricsAddress: "0", healthAddress: "0",
 		pullWorkers: 2}
 	mgr, err := newManager(f, config, logr.Discard(), parts(f))

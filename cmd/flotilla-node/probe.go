@@ -26,7 +26,8 @@ func newProbe() *cobra.Command {
 			return probe(command.Context(), address, args[0])
 		},
 	}
-	command.Flags().StringVar(&address, "health-probe-bind-address", defaultHealthAddress, "address of the running program")
+	command.Flags().StringVar(&address, "health-probe-bind-address", defaultHealthAddress,
+		"address of the running program")
 	return command
 }
 

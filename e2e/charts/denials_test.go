@@ -77,7 +77,8 @@ func TestDenials(t *testing.T) {
 	}
 	all = append(all, pulls)
 	programs, resources := programsOf(t, all), resourcesOf(t, admin)
-	for _, name := range []string{"flotilla-hub", "flotilla-approver", "flotilla-agent", "flotilla-capi", "flotilla-node"} {
+	for _, name := range []string{"flotilla-hub", "flotilla-approver", "flotilla-agent", "flotilla-capi",
+		"flotilla-node"} {
 		t.Run(name, func(t *testing.T) {
 			expectDenied(t, admin, name, programs[name], resources)
 		})
@@ -103,8 +104,8 @@ func TestDenials(t *testing.T) {
 	})
 }
 
-// pullsRole returns the Role that the agent keeps while a job pulls with a Secret, and that the chart of the node daemon
-// binds.
+// pullsRole returns the Role that the agent keeps while a job pulls with a Secret, and that the chart of the node
+// daemon binds.
 func pullsRole(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	role := &unstructured.Unstructured{}

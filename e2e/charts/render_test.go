@@ -69,7 +69,8 @@ const nodeEverything = `
 image: {registry: registry.example.org/flotilla, tag: v1.2.3}
 imagePullSecrets: [{name: registry}]
 runtime: {endpoint: /run/k3s/containerd/containerd.sock}
-node: {hostNetwork: true, seLinuxOptions: {type: spc_t}, imagePullWorkers: 2, maxUnavailable: 50%, nodeSelector: {pool: web}}
+node: {hostNetwork: true, seLinuxOptions: {type: spc_t}, imagePullWorkers: 2, maxUnavailable: 50%,
+  nodeSelector: {pool: web}}
 serviceAccount: {annotations: {example.org/team: platform}}
 networkPolicy: {metricsFrom: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]}
 metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}}}

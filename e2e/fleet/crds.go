@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/discovery"
 
 	"github.com/flotilla-dev/flotilla/apis/protection"
+	"github.com/flotilla-dev/flotilla/apis/warnings"
 )
 
 // InstallCRDs gives the cluster every CustomResourceDefinition in the *.yaml files at the top of files and returns when
@@ -38,6 +39,23 @@ func (c *Cluster) InstallProtection(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("install the deletion protection in %s: %w", c.Name, err)
 	}
+	return c.installPolicies(ctx, objects)
+}
+
+// InstallWarnings gives the cluster what its API server warns about, as the charts do.
+func (c *Cluster) InstallWarnings(ctx context.Context, hub bool) error {
+	objects, err := warnings.Member()
+	if hub {
+		objects, err = warnings.Hub(true)
+	}
+	if err != nil {
+		return fmt.Errorf("install the warnings in %s: %w", c.Name, err)
+	}
+	return c.installPolicies(ctx, objects)
+}
+
+// installPolicies applies ValidatingAdmissionPolicies and their bindings.
+func (c *Cluster) installPolicies(ctx context.Context, objects []*unstructured.Unstructured) error {
 	group := admissionregistrationv1.SchemeGroupVersion
 	for _, object := range objects {
 		resource := group.WithResource("validatingadmissionpolicies")
@@ -45,7 +63,7 @@ func (c *Cluster) InstallProtection(ctx context.Context) error {
 			resource = group.WithResource("validatingadmissionpolicybindings")
 		}
 		if err := c.applyAll(ctx, resource, []*unstructured.Unstructured{object}); err != nil {
-			return fmt.Errorf("install the deletion protection: %w", err)
+			return fmt.Errorf("install %s: %w", object.GetName(), err)
 		}
 	}
 	return nil

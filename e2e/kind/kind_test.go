@@ -35,6 +35,7 @@ func TestRealNodes(t *testing.T) {
 	s.step("the rest, in place", func() { s.update("0", map[string]int{"app:2": 8}) })
 	s.step("cpu and memory in place", s.resize)
 	s.step("a StatefulSet over members, in place", s.identities)
+	s.step("images pulled by the node daemon", s.nodeDaemon)
 
 	s.step("a node that is paused", s.pause)
 	s.step("a member that is cut off", s.cutOff)

@@ -28,6 +28,8 @@ for version in 1 2; do
   CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$version" -o "$KEEP/app" ./e2e/kind/app
   go run ./e2e/tools/images -out "$KEEP/images/$version" -tag $version -version $version -programs app "$arch=$KEEP" > /dev/null
 done
+# The registry that nodes pull from.
+CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w" -o "$KEEP/registry" ./e2e/kind/registry
 go run ./e2e/tools/images -out "$KEEP/images/next" -tag "$TAG-next" -version next \
   -programs flotilla-hub,flotilla-agent "$arch=$BIN" > /dev/null
 step "images of pods and programs are there"

@@ -287,7 +287,7 @@ func (s *site) follow(commands ...string) {
 	}
 	for _, command := range commands {
 		switch {
-		case regexp.MustCompile(`^helm (install|upgrade) flotilla-(hub|agent) `).MatchString(command):
+		case regexp.MustCompile(`^helm (install|upgrade) flotilla-(hub|agent|node) `).MatchString(command):
 			command += " --set image.tag=" + s.tag
 		case strings.HasPrefix(command, "flotilla join "):
 			command += " --hub-server https://" + prefix + "-" + hub + "-control-plane:6443"

@@ -43,6 +43,7 @@ type Env struct {
 	Live client.Reader
 	// Runtime and Images are the container runtime. They connect again after a restart of the runtime; until then calls
 	// fail with the gRPC code Unavailable. A pull ends with its context alone; other calls have a timeout of their own.
+	// They log each failed call, but for a context of cri.Quiet.
 	Runtime internalapi.RuntimeService
 	Images  internalapi.ImageManagerService
 	// Health is what is known of the runtime.

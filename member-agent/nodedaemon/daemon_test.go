@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -44,7 +43,6 @@ type running struct {
 // run starts a daemon in a folder where runtimes serve these sockets already.
 func run(t *testing.T, sockets ...string) *running {
 	t.Helper()
-	klog.SetLogger(logr.Discard()) // the client of the runtime logs every failed call
 	ctrl.SetLogger(logr.Discard())
 	folder, err := os.MkdirTemp("", "daemon")
 	if err != nil {

@@ -85,6 +85,8 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule("", "configmaps", "create patch"),
 		// White lists of kinds, which OpenKruise has in its namespace.
 		rule("", "configmaps", "get", "kruise-configuration"),
+		// The agent does not start beside an OpenKruise manager, whose Lease shows that it runs.
+		rule("coordination.k8s.io", "leases", "get", "kruise-manager"),
 		// The hashes of a SidecarSet are annotations on it.
 		rule(kruise, "sidecarsets", read+" patch"),
 		rule(kruise, "daemonsets resourcedistributions statefulsets uniteddeployments workloadspreads", read),
@@ -110,6 +112,8 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule("batch", "jobs", read+" create delete"),
 		// Which annotations SidecarSets may overwrite.
 		rule("", "configmaps", "get", "kruise-configuration"),
+		// The agent does not start beside an OpenKruise manager, whose Lease shows that it runs.
+		rule("coordination.k8s.io", "leases", "get", "kruise-manager"),
 		// Stage 4: the namespaces of what a hub brings. They are never deleted.
 		rule("", "namespaces", read+" create patch"),
 		// Stage 6: zones and room.

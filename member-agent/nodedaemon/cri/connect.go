@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -15,6 +16,7 @@ import (
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	criclient "k8s.io/cri-client/pkg"
+	"k8s.io/klog/v2"
 )
 
 const (
@@ -64,7 +66,7 @@ func Connect(ctx context.Context, o Options) (*Connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the container runtime at %s: %w", at, err)
 	}
-	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
+	bounded, cancel := context.WithTimeout(Quiet(ctx), answerTimeout)
 	defer cancel()
 	// Without a tracer provider the clients install no handler for traces.
 	runtimes, err := criclient.NewRemoteRuntimeServiceBuilder().WithEndpoint(at).WithConnectionTimeout(callTimeout).
@@ -83,7 +85,7 @@ func Connect(ctx context.Context, o Options) (*Connection, error) {
 
 // Check asks the runtime for its version, which may be another one after an upgrade.
 func (c *Connection) Check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	ctx, cancel := context.WithTimeout(Quiet(ctx), answerTimeout)
 	defer cancel()
 	answer, err := c.RuntimeService.Version(ctx, "")
 	if err != nil {
@@ -92,6 +94,10 @@ func (c *Connection) Check(ctx context.Context) error {
 	c.Runtime = Runtime{Name: answer.RuntimeName, Version: answer.RuntimeVersion}
 	return nil
 }
+
+// Quiet returns a context for calls whose failures the caller reports: the client of the runtime logs each failed call
+// to the logger in its context.
+func Quiet(ctx context.Context) context.Context { return klog.NewContext(ctx, logr.Discard()) }
 
 // Close ends the connection.
 func (c *Connection) Close(ctx context.Context) error {

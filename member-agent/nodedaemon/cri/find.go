@@ -81,12 +81,12 @@ func existing(directory string) []string {
 	seen := sets.New[string]()
 	for _, name := range sockets() {
 		path := filepath.Join(directory, name)
-		real, err := filepath.EvalSymlinks(path)
-		if err != nil || seen.Has(real) {
+		target, err := filepath.EvalSymlinks(path)
+		if err != nil || seen.Has(target) {
 			continue
 		}
-		if info, err := os.Stat(real); err == nil && info.Mode()&os.ModeSocket != 0 {
-			seen.Insert(real)
+		if info, err := os.Stat(target); err == nil && info.Mode()&os.ModeSocket != 0 {
+			seen.Insert(target)
 			paths = append(paths, path)
 		}
 	}

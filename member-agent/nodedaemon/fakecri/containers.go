@@ -233,7 +233,8 @@ func (s *Server) ContainerStatus(
 	return response, nil
 }
 
-// StopContainer ends a container at once, with 137 for a timeout of 0 and else 0. An ended or unknown one stays as it is.
+// StopContainer ends a container at once, with 137 for a timeout of 0 and else 0. An ended or unknown one stays as it
+// is.
 func (s *Server) StopContainer(
 	_ context.Context, r *runtimeapi.StopContainerRequest,
 ) (*runtimeapi.StopContainerResponse, error) {
@@ -261,8 +262,8 @@ func (s *Server) RemoveContainer(
 	return &runtimeapi.RemoveContainerResponse{}, nil
 }
 
-// ExecSync runs a command in a running container, as OnExec says. It ends with DeadlineExceeded after the timeout of the
-// request.
+// ExecSync runs a command in a running container, as OnExec says. It ends with DeadlineExceeded after the timeout of
+// the request.
 func (s *Server) ExecSync(
 	ctx context.Context, r *runtimeapi.ExecSyncRequest,
 ) (*runtimeapi.ExecSyncResponse, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,8 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"google.golang.org/grpc/status"
-
+	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon/cri"
 	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon/images/keyring"
 )
 
@@ -46,7 +46,7 @@ func (p *puller) pull(ctx context.Context, attempt Pull) error {
 	}
 	var failed error
 	for _, credential := range credentials {
-		_, failed = p.images.PullImage(ctx, reference, credential, sandbox(attempt))
+		_, failed = p.images.PullImage(cri.Quiet(ctx), reference, credential, sandbox(attempt))
 		if failed == nil {
 			return nil
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon"
+	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon/cri"
 )
 
 const (
@@ -135,7 +136,8 @@ func (w *worker) pass(ctx context.Context) time.Duration {
 		return 0
 	}
 	w.env.Log.Info("pulls are not reported yet; trying again", "reason", err.Error())
-	wait := min(retryAfter<<min(w.failures, 10), longestRetry) //nolint:mnd // far enough for the longest wait
+	const enough = 5 // doublings to the longest wait
+	wait := min(retryAfter<<min(w.failures, enough), longestRetry)
 	w.failures++
 	return wait
 }
@@ -245,7 +247,7 @@ func (w *worker) forget(spec v1beta1.NodeImageSpec) {
 // look asks the runtime which of the images it has. It reports whether the runtime answered; if it did not, what it
 // last reported holds, and after a restart of the daemon what the status has.
 func (w *worker) look(ctx context.Context, f Facts) bool {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(cri.Quiet(ctx), askTimeout)
 	defer cancel()
 	answers := true
 	known := tags(f.Status)
@@ -304,7 +306,7 @@ func (w *worker) start(ctx context.Context, pull Pull) {
 
 // gone reports whether the runtime does not answer.
 func (w *worker) gone(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(cri.Quiet(ctx), askTimeout)
 	defer cancel()
 	_, err := w.env.Runtime.Version(ctx, "")
 	return status.Code(err) == codes.Unavailable
@@ -333,18 +335,18 @@ func (w *worker) end(o outcome) {
 	if !o.lost {
 		record.Attempts++
 	}
-	outcome := outcomePulled
+	how := outcomePulled
 	switch {
 	case o.err == nil:
 		w.meter.seconds.Observe(now.Sub(a.Since).Seconds())
 	case a.why != "":
-		outcome, record.Message = outcomeStopped, a.why
+		how, record.Message = outcomeStopped, a.why
 	default:
-		outcome, record.Message = outcomeFailed, o.err.Error()
+		how, record.Message = outcomeFailed, o.err.Error()
 	}
-	w.meter.attempts.WithLabelValues(outcome).Inc()
+	w.meter.attempts.WithLabelValues(how).Inc()
 	w.records[o.Key] = record
-	w.env.Log.V(1).Info("a pull ended", "image", o.Reference(), "outcome", outcome, "message", record.Message)
+	w.env.Log.V(1).Info("a pull ended", "image", o.Reference(), "outcome", how, "message", record.Message)
 }
 
 // write writes the planned status where it is worth a write, and then the events of tags that have failed.
@@ -371,7 +373,7 @@ func (w *worker) write(ctx context.Context, image *v1beta1.NodeImage) error {
 	return nil
 }
 
-// events tells the owners of tags that failed with this write.
+// events writes events on the owners of tags that failed with this write.
 func (w *worker) events(last v1beta1.NodeImageStatus, spec v1beta1.NodeImageSpec) {
 	before := tags(last)
 	for key, tag := range tags(w.planned) {

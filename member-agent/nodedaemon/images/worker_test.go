@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-	"k8s.io/klog/v2"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -50,7 +49,6 @@ type node struct {
 
 func newNode(t *testing.T, spec v1beta1.NodeImageSpec, objects ...client.Object) *node {
 	t.Helper()
-	klog.SetLogger(logr.Discard()) // the client of the runtime logs every failed call
 	folder, err := os.MkdirTemp("", "images")
 	if err != nil {
 		t.Fatal(err)

@@ -24,8 +24,8 @@ type openTag struct {
 	count   int
 }
 
-// due reports whether the next status is worth a write: a tag is new, left the spec, ended, was lost, or may still cause
-// a write. It changes nothing.
+// due reports whether the next status is worth a write: a tag is new, left the spec, ended, was lost, or may still
+// cause a write. It changes nothing.
 func (w *writes) due(last, next v1beta1.NodeImageStatus) bool {
 	if equality.Semantic.DeepEqual(last, next) {
 		return false

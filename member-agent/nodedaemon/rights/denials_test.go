@@ -243,8 +243,8 @@ func reads() []write {
 	}
 }
 
-// TestDaemonsWriteForTheirOwnNodeAlone holds the rights and the policy of the chart on a real API server, with tokens as
-// kubelets mount them.
+// TestDaemonsWriteForTheirOwnNodeAlone holds the rights and the policy of the chart on a real API server, with tokens
+// as kubelets mount them.
 func TestDaemonsWriteForTheirOwnNodeAlone(t *testing.T) {
 	w := newWorld(t)
 	daemon := w.daemon("daemon-a")

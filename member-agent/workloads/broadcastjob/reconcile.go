@@ -2,8 +2,12 @@ package broadcastjob
 
 import (
 	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/completions"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/topology/checks"
 )
@@ -13,7 +17,12 @@ type Reconciler struct {
 	*workload.Controller[*v1beta1.BroadcastJob, memory]
 	// ask asks an address of a check, and returns why the check does not hold, "" if it does.
 	ask func(context.Context, *v1beta1.BatchHTTP) string
+	// nodeNames asks the API server for the names of all nodes.
+	nodeNames func(context.Context) ([]string, error)
 }
+
+// nodesAgain is how long a job that would end waits for nodes that the cache does not have yet.
+const nodesAgain = 100 * time.Millisecond
 
 // memory is what a job remembers between passes.
 type memory struct {
@@ -47,9 +56,12 @@ func (r *Reconciler) phases(p *pass) []workload.Phase {
 }
 
 // decide makes the plan. A job that is being deleted has none.
-func (r *Reconciler) decide(_ context.Context, s *scope) (bool, error) {
+func (r *Reconciler) decide(ctx context.Context, s *scope) (bool, error) {
 	if s.Leaving == nil {
 		s.plan = Compute(s.facts)
+		if wait, err := r.lacksNodes(ctx, s); err != nil || wait {
+			return false, err
+		}
 		s.Memory.looks.over = s.facts.isOver(&s.plan)
 		s.Sooner(s.plan.Wake)
 		if s.facts.Progress.Ended.IsZero() && s.facts.mayCreate(&s.plan.Decided) {
@@ -72,4 +84,27 @@ func (r *Reconciler) save(ctx context.Context, s *scope) (bool, error) {
 	}
 	r.tell(s, want)
 	return false, nil
+}
+
+// lacksNodes reports whether the job would end while the cache lacks a node, and then looks again soon. An end is final,
+// and the cache of nodes can be behind that of the jobs, so that a node that was there before the job would get no pod.
+func (r *Reconciler) lacksNodes(ctx context.Context, s *scope) (bool, error) {
+	order := s.facts.Policy.Order
+	if s.plan.Decided.Phase != completions.PhaseCompleted || !s.facts.Progress.Ended.IsZero() ||
+		order != nil && order.Ended {
+		return false, nil
+	}
+	names, err := r.nodeNames(ctx)
+	if err != nil {
+		return false, err
+	}
+	known := sets.New[string]()
+	for _, node := range r.Nodes() {
+		known.Insert(node.Name)
+	}
+	if known.HasAll(names...) {
+		return false, nil
+	}
+	s.Sooner(nodesAgain)
+	return true, nil
 }

@@ -2,8 +2,10 @@ package broadcastjob
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,7 +26,7 @@ const (
 func Add(ctx context.Context, env *workload.Env) error {
 	r := &Reconciler{ask: ask}
 	b := workload.For(env, r.kind()).OwnsPods(ctx).OnNodes(ctx)
-	r.Controller = b.Controller
+	r.Controller, r.nodeNames = b.Controller, namesOfNodes(b.Controller.Live)
 	return b.Complete()
 }
 
@@ -39,6 +41,22 @@ func (r *Reconciler) kind() workload.Kind[*v1beta1.BroadcastJob, memory] {
 		PodDelay:      gatherEvents,
 		ScaleFailure:  failedCreate,
 		UpdateFailure: failedUpdate,
+	}
+}
+
+// namesOfNodes returns a function that asks the API server for the names of all nodes.
+func namesOfNodes(live client.Reader) func(context.Context) ([]string, error) {
+	return func(ctx context.Context) ([]string, error) {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+		if err := live.List(ctx, list); err != nil {
+			return nil, fmt.Errorf("list the nodes: %w", err)
+		}
+		names := make([]string, len(list.Items))
+		for i := range list.Items {
+			names[i] = list.Items[i].Name
+		}
+		return names, nil
 	}
 }
 

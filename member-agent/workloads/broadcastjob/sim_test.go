@@ -113,7 +113,7 @@ func (s *simulated) build(env simulator.Env) (reconcile.Reconciler, error) {
 	if err := env.Fields.IndexField(context.Background(), &corev1.Pod{}, "spec.nodeName", nodeOf); err != nil {
 		return nil, err
 	}
-	r := &Reconciler{ask: ask}
+	r := &Reconciler{ask: ask, nodeNames: s.nodeNames}
 	r.Controller = workload.New(workload.Parts{Client: env.Client, Live: env.Live, Events: env.Events, Clock: env.Clock,
 		Pods: pods, Nodes: s.readNodes, Namespaces: unknown{}}, r.kind())
 	if s.blind {
@@ -123,6 +123,14 @@ func (s *simulated) build(env simulator.Env) (reconcile.Reconciler, error) {
 		r.Client = liar{r.Client, s.lie}
 	}
 	return r, nil
+}
+
+// nodeNames returns the nodes that the API server has.
+func (s *simulated) nodeNames(context.Context) (out []string, err error) {
+	for _, node := range s.List("Node") {
+		out = append(out, node.GetName())
+	}
+	return out, s.LiveDown
 }
 
 func (s *simulated) readNodes() (out []*corev1.Node) {

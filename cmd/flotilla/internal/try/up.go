@@ -103,7 +103,10 @@ func (o *options) bringUp(ctx context.Context, t *talk) (*fleet.Fleet, error) {
 		if err := c.InstallCRDs(ctx, crds.FS); err != nil {
 			return err
 		}
-		return c.InstallProtection(ctx)
+		if err := c.InstallProtection(ctx); err != nil {
+			return err
+		}
+		return c.InstallWarnings(ctx, c == f.Hub())
 	})
 	if err != nil {
 		return nil, err

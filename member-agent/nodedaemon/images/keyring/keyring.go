@@ -1,5 +1,5 @@
-// Package keyring finds the credentials for an image in Secrets, by the rules of the kubelet: the key of a credential is
-// a registry, with * in parts of its host, and may have the beginning of a path.
+// Package keyring finds the credentials for an image in Secrets, by the rules of the kubelet: the key of a credential
+// is a registry, with * in parts of its host, and may have the beginning of a path.
 package keyring
 
 import (
@@ -39,8 +39,8 @@ type auths map[string]struct {
 	RegistryToken string `json:"registrytoken"`
 }
 
-// Add adds the credentials of a Secret of type kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg. It errs if the
-// Secret is of another type or its content cannot be read; its message has nothing of the content.
+// Add adds the credentials of a Secret of type kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg. It errs if
+// the Secret is of another type or its content cannot be read; its message has nothing of the content.
 func (k *Keyring) Add(secret *corev1.Secret) error {
 	found, err := read(secret)
 	if err != nil {
@@ -154,8 +154,8 @@ func split(image string) (host, rest string) {
 	return first, rest
 }
 
-// matchesHost reports whether the host of a key is that of an image. Each part between dots of the key may have *; ports
-// must be the same.
+// matchesHost reports whether the host of a key is that of an image. Each part between dots of the key may have *;
+// ports must be the same.
 func matchesHost(key, host string) bool {
 	if key == "docker.io" || key == "registry-1.docker.io" {
 		key = dockerHub
