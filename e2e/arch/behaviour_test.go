@@ -20,7 +20,7 @@ const behavioursFile = "behaviours.txt"
 func leastTests() map[string]int {
 	return map[string]int{"CloneSet": 40, "StatefulSet": 20, "DaemonSet": 10, "BroadcastJob": 15,
 		"AdvancedCronJob": 8, "UnitedDeployment": 30, "WorkloadSpread": 20, "Federation": 70,
-		"DeletionProtection": 4, "ImagePullJob": 15, "PersistentPodState": 6, "EphemeralJob": 6}
+		"DeletionProtection": 4, "ImagePullJob": 15, "PersistentPodState": 6, "EphemeralJob": 6, "PodProbeMarker": 20}
 }
 
 // TestBehavioursAreTested checks that every test in behavioursFile exists: the function in the package, and each part

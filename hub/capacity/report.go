@@ -22,6 +22,8 @@ type Report struct {
 	// HandOver are the last values of the pods, nil for none, and HandedOver the ordinals whose pods got some.
 	HandOver   *topology.HandOverValues
 	HandedOver []int32
+	// States are the pods in states of probes, by label as key=value or condition as type=status.
+	States []work.PodState
 	// Halted says why a job halted or failed there, nil if it did neither.
 	Halted *work.JobHalt
 }

@@ -152,6 +152,49 @@ func TestTakenBack(t *testing.T) {
 }
 
 // TestWavesWithoutNews: a soak waits for a report of the members of its wave.
+// TestWaveWaitsForPodsInAState: a check counts pods by the states that probes found, over all members.
+func TestWaveWaitsForPodsInAState(t *testing.T) {
+	now := time.Date(2026, 3, 1, 15, 0, 0, 0, time.UTC)
+	f := Facts{
+		Workload: open(9), Members: members("east south west"), Now: now, Object: &apps.CloneSet{},
+		Rollout: topology.Rollout{Strategy: topology.RolloutWaves, Waves: []topology.Wave{
+			{Name: "canary", Clusters: topology.WaveClusters{Names: []string{"east"}},
+				Checks: []topology.WaveCheck{{Name: "leader", Expression: `pods("role=leader") == 1`}}},
+			{Name: "second", Clusters: topology.WaveClusters{Names: []string{"west"}}},
+		}},
+	}
+	d := plan(t, f)
+	carryOut(&f, &d)
+	f.Workload.Revision = "two"
+	for range 3 {
+		d = plan(t, f)
+		carryOut(&f, &d)
+	}
+	d = plan(t, f)
+	if got := shares(&d); got != "east:3 south:0 west:0" || !strings.Contains(d.Wave, "pods in role=leader: 0") {
+		t.Fatalf("without a leader: %s, %q", got, d.Wave)
+	}
+	lead := func(cluster string, pods int32) {
+		report := f.Reports[cluster]
+		report.States = []work.PodState{{State: "role=leader", Pods: pods}}
+		f.Reports[cluster] = report
+	}
+	lead("east", 1)
+	lead("west", 1)
+	if d = plan(t, f); !strings.Contains(d.Wave, "pods in role=leader: 2") {
+		t.Fatalf("with two leaders: %q", d.Wave)
+	}
+	lead("west", 0)
+	for range 3 {
+		d = plan(t, f)
+		carryOut(&f, &d)
+		lead("east", 1)
+	}
+	if got := shares(&d); !strings.Contains(got, "west:3") {
+		t.Fatalf("with one leader: %s, %q", got, d.Wave)
+	}
+}
+
 func TestWavesWithoutNews(t *testing.T) {
 	f, d := inWaves(t, topology.Wave{Name: "canary", Clusters: topology.WaveClusters{Names: []string{"east"}}, Soak: "1m"})
 	carryOut(&f, &d)

@@ -31,8 +31,10 @@ func holdToWaves(d *draft, spec *topology.WorkloadPlacementSpec, pools []pool, n
 		Rollout: &d.facts.Rollout, Revision: spec.Revision, Begins: newRevision && d.last != nil && d.last.Revision != "",
 		Allowed: map[string]int32{}, Paused: d.workload.Paused, Word: d.facts.Word, Now: d.facts.Now, Heard: d.facts.Heard,
 		RolledBack: d.facts.RolledBack,
-		Check:      func(c topology.WaveCheck) string { return checks.OfWorkload(c.Expression, d.facts.Object) },
-		Answers:    d.facts.Answers, Runs: d.facts.Runs, Workload: d.workload.Key.Name,
+		Check: func(c topology.WaveCheck) string {
+			return checks.OfWorkload(c.Expression, d.facts.Object, d.podsIn)
+		},
+		Answers: d.facts.Answers, Runs: d.facts.Runs, Workload: d.workload.Key.Name,
 	}
 	if d.last != nil {
 		facts.Last, facts.Leaves = d.last.Wave, d.last.Revision
@@ -53,6 +55,19 @@ func holdToWaves(d *draft, spec *topology.WorkloadPlacementSpec, pools []pool, n
 	decision := waves.Decide(facts)
 	limitPools(pools, &decision)
 	return decision
+}
+
+// podsIn returns how many pods members reported in a state of a probe, over all of them.
+func (d *draft) podsIn(state string) int64 {
+	var n int64
+	for _, report := range d.reports {
+		for _, s := range report.States {
+			if s.State == state {
+				n += int64(s.Pods)
+			}
+		}
+	}
+	return n
 }
 
 // limitPools gives the pools the limits, and their cells the ceilings, of a decision.

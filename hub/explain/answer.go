@@ -25,6 +25,8 @@ type Facts struct {
 	Conditions []metav1.Condition
 	// Members are the names of all members, sorted.
 	Members []string
+	// States are the pods in states that probes found.
+	States []kinds.State
 }
 
 // Question is about a whole workload, or about some of its cells: empty fields ask about all.
@@ -52,6 +54,8 @@ type Answer struct {
 	Unplaced []UnplacedAnswer `json:"unplaced,omitempty"`
 	// Without are the members without a cell that the question is about.
 	Without []Without `json:"without,omitempty"`
+	// States are the pods in states that probes found, in all members.
+	States []kinds.State `json:"states,omitempty"`
 	// Pending: the hub is about to decide something else than what is recorded.
 	Pending string `json:"pending,omitempty"`
 }
@@ -99,7 +103,7 @@ type Without struct {
 // is.
 func Why(f *Facts, q Question) (*Answer, error) {
 	a := &Answer{Kind: f.Key.Kind, Namespace: f.Key.Namespace, Name: f.Key.Name, Cells: []CellAnswer{}}
-	a.Conditions = telling(f.Conditions)
+	a.Conditions, a.States = telling(f.Conditions), f.States
 	a.Replicas, a.PerMember = f.Forecast.Workload.Replicas, f.Forecast.Mode == kinds.PerMember
 	have := map[string]bool{}
 	if p := f.Forecast.Present; p != nil {

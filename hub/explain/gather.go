@@ -10,7 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/forecast"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/snapshot"
 	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
@@ -40,7 +42,36 @@ func Gather(ctx context.Context, s *snapshot.Snapshot, hubID string, key wire.Ke
 		f.Members = append(f.Members, members.Items[i].Name)
 	}
 	slices.Sort(f.Members)
+	if f.States, err = statesOf(ctx, s, hubID, key, outcome.Present); err != nil {
+		return nil, err
+	}
 	return f, nil
+}
+
+// statesOf reads the states of pods that members reported of a placement.
+func statesOf(
+	ctx context.Context, s *snapshot.Snapshot, hubID string, key wire.Key, placement *topology.WorkloadPlacement,
+) ([]kinds.State, error) {
+	if placement == nil {
+		return nil, nil
+	}
+	works := &work.WorkList{}
+	if err := s.List(ctx, works, client.MatchingFields{store.IndexWorkWorkload: key.String()},
+		client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	table, reports := kinds.Workloads(), map[string]*work.Report{}
+	for i := range works.Items {
+		w := &works.Items[i]
+		cluster, ok := wire.MemberOf(w.Namespace)
+		if !ok || wire.IsCheck(w) || w.Labels[topology.LabelPlacement] != string(placement.UID) {
+			continue
+		}
+		if report, _ := table.ReportOf(w); report != nil && report.HubID == hubID {
+			reports[cluster] = report
+		}
+	}
+	return kinds.SumStates(reports), nil
 }
 
 // conditionsOf reads the conditions of an object of any kind: their types differ, what they are written as does not.

@@ -65,6 +65,10 @@ func cleaned(report *work.Report, overwritten bool) *work.Report {
 	for i := range clean.Unschedulable {
 		clean.Unschedulable[i].Pods = within(clean.Unschedulable[i].Pods, wire.MaxPods)
 	}
+	clean.States = slices.Clone(report.States)
+	for i := range clean.States {
+		clean.States[i].Pods = within(clean.States[i].Pods, wire.MaxPods)
+	}
 	return &clean
 }
 
@@ -88,6 +92,11 @@ func nonsenseIn(report *work.Report) string {
 	for _, u := range report.Unschedulable {
 		if u.Pods < 0 || u.Pods > wire.MaxPods {
 			return fmt.Sprintf("%d pods that find no node", u.Pods)
+		}
+	}
+	for _, s := range report.States {
+		if s.Pods < 0 || s.Pods > wire.MaxPods {
+			return fmt.Sprintf("%d pods in a state of a probe", s.Pods)
 		}
 	}
 	if report.Halted != nil && !isReason(report.Halted.Reason) {

@@ -89,6 +89,7 @@ func (r *Gatherer) gatherReports(ctx context.Context, s *State) error {
 			HandOver:      report.HandOver,
 			HandedOver:    report.HandedOver,
 			Halted:        report.Halted,
+			States:        report.States,
 		}
 		if len(w.Status.ManifestStatuses) == 1 {
 			s.statuses[cluster] = w.Status.ManifestStatuses[0].Status

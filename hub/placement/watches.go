@@ -191,6 +191,7 @@ func reportChanged(rules kinds.Table) predicate.Predicate {
 			return before.Sequence != after.Sequence || before.HubID != after.HubID ||
 				!equality.Semantic.DeepEqual(before.InUse, after.InUse) ||
 				!equality.Semantic.DeepEqual(before.Unschedulable, after.Unschedulable) ||
+				!slices.Equal(before.States, after.States) ||
 				!slices.Equal(before.HandedOver, after.HandedOver) || cutOf(before) != cutOf(after) ||
 				!equality.Semantic.DeepEqual(before.Halted, after.Halted)
 		},

@@ -31,6 +31,9 @@ func (r *Reconciler) addPods(
 	if next.Unschedulable, again, err = r.unschedulable(ctx, live, criticalOf(w), next.InUse); err != nil {
 		return 0, err
 	}
+	if next.States, err = r.states(ctx, live); err != nil {
+		return 0, err
+	}
 	return again, r.handOver(ctx, w, live, last, next)
 }
 

@@ -65,6 +65,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, unschedulableIndex, indexUnschedulable); err != nil {
 		return fmt.Errorf("index pods without a node: %w", err)
 	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, markedIndex, indexMarked); err != nil {
+		return fmt.Errorf("index pods that probes marked: %w", err)
+	}
 	r := &Reconciler{Options: options, epoch: options.Clock.Now().UnixNano(), works: map[types.NamespacedName]*memo{}}
 	c, err := controller.New("report", mgr, controller.Options{
 		Reconciler:              r,
@@ -79,8 +82,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 		unschedulableChanged())
 	values := source.Kind[client.Object](mgr.GetCache(), &corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.askedAbout),
 		valuesChanged())
+	marked := source.Kind[client.Object](mgr.GetCache(), &corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.worksOf),
+		statesChanged())
 	for _, events := range []source.Source{options.Outcomes.Source(), options.Objects.Source(), options.Hub.Rounds(),
-		waiting, values} {
+		waiting, values, marked} {
 		if err := c.Watch(events); err != nil {
 			return fmt.Errorf("set up report: %w", err)
 		}

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -19,13 +22,28 @@ const cost = 100_000
 const CorrectPolicy = "correct the policy"
 
 // OfWorkload returns why an expression does not hold of a workload, "" where it does. The variable object is the
-// workload.
-func OfWorkload(expression string, o runtime.Object) string {
+// workload, and the function pods(state) is how many of its pods are in a state of a probe: a label as key=value, or a
+// condition as type=status.
+func OfWorkload(expression string, o runtime.Object, pods func(state string) int64) string {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
 		return fmt.Sprintf("the workload cannot be read: %v", err)
 	}
-	return Unmet(expression, map[string]any{"object": object}, CorrectPolicy)
+	var asked []string
+	count := cel.Function("pods", cel.Overload("pods_string", []*cel.Type{cel.StringType}, cel.IntType,
+		cel.UnaryBinding(func(state ref.Val) ref.Val {
+			text, _ := state.Value().(string)
+			n := pods(text)
+			if saw := fmt.Sprintf("%s: %d", text, n); !slices.Contains(asked, saw) {
+				asked = append(asked, saw)
+			}
+			return types.Int(n)
+		})))
+	why := unmet(expression, map[string]any{"object": object}, CorrectPolicy, count)
+	if why != "" && len(asked) > 0 {
+		why += "; pods in " + strings.Join(asked, ", ")
+	}
+	return why
 }
 
 // OfAnswer returns why an expression does not hold of an answer by HTTP, "" where it does. Its variables are status,
@@ -45,7 +63,11 @@ func OfAnswer(expression string, status int, body []byte, remedy string) string 
 // Unmet returns why an expression over variables does not hold, "" where it does. remedy is what to do about one that
 // cannot be used.
 func Unmet(expression string, variables map[string]any, remedy string) string {
-	program, invalid := compile(expression, remedy, slices.Sorted(maps.Keys(variables)))
+	return unmet(expression, variables, remedy)
+}
+
+func unmet(expression string, variables map[string]any, remedy string, functions ...cel.EnvOption) string {
+	program, invalid := compile(expression, remedy, slices.Sorted(maps.Keys(variables)), functions...)
 	if invalid != "" {
 		return invalid
 	}
@@ -69,8 +91,10 @@ func Invalid(expression, remedy string, variables ...string) string {
 	return invalid
 }
 
-func compile(expression, remedy string, variables []string) (program cel.Program, invalid string) {
-	var declared []cel.EnvOption
+func compile(
+	expression, remedy string, variables []string, functions ...cel.EnvOption,
+) (program cel.Program, invalid string) {
+	declared := slices.Clone(functions)
 	for _, name := range variables {
 		declared = append(declared, cel.Variable(name, cel.DynType))
 	}

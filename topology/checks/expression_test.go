@@ -13,13 +13,18 @@ func TestOfWorkload(t *testing.T) {
 	o := &apps.CloneSet{Status: apps.CloneSetStatus{Replicas: 3,
 		Conditions: []apps.CloneSetCondition{{Type: "Ready", Status: "True"}}}}
 	o.ObjectMeta = metav1.ObjectMeta{Name: "web", Labels: map[string]string{"a": "b"}}
+	pods := func(state string) int64 { return map[string]int64{"role=leader": 1, "role=follower": 2}[state] }
 	for expression, want := range map[string]string{
 		"object.status.replicas == 3": "",
 		"object.status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')": "",
-		"object.metadata.labels.a == 'b'":                                             "",
-		"object.status.replicas > 3":                                                  "object.status.replicas > 3 is false",
-		"object.status.nothing > 3":                                                   "no such key: nothing",
-		"object.status.replicas":                                                      "is no true or false",
+		"pods('role=leader') == 1":        "",
+		"pods('role=follower') == 1":      "pods('role=follower') == 1 is false; pods in role=follower: 2",
+		"pods('a=b') + pods('a=b') == 1":  "is false; pods in a=b: 0",
+		"pods(1) == 1":                    "found no matching overload",
+		"object.metadata.labels.a == 'b'": "",
+		"object.status.replicas > 3":      "object.status.replicas > 3 is false",
+		"object.status.nothing > 3":       "no such key: nothing",
+		"object.status.replicas":          "is no true or false",
 		"object.status.replicas >": "its expression is not valid: " +
 			"Syntax error: mismatched input '<EOF>'",
 		"object.status.replicas === 3": "(at column 26 of " +
@@ -28,7 +33,7 @@ func TestOfWorkload(t *testing.T) {
 		"[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, " +
 			"[1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, true)))))": "cost limit",
 	} {
-		if got := OfWorkload(expression, o); want == "" && got != "" || !strings.Contains(got, want) {
+		if got := OfWorkload(expression, o, pods); want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", expression, got, want)
 		} else if strings.Contains(got, "\n") {
 			t.Errorf("%s: %q is more than one line", expression, got)

@@ -174,6 +174,25 @@ type Report struct {
 	// halted says why a job halted or failed in the member; absent while it has not.
 	// +optional
 	Halted *JobHalt `json:"halted,omitempty"`
+	// states are how many pods the PodProbeMarkers of the member have marked with which label, as key=value, and how many
+	// have which status of a condition of theirs, as type=status.
+	// +optional
+	// +listType=map
+	// +listMapKey=state
+	// +kubebuilder:validation:MaxItems=64
+	States []PodState `json:"states,omitempty"`
+}
+
+// MostStates is how many states a report has at most.
+const MostStates = 64
+
+// PodState is a number of pods in a state that a probe found.
+type PodState struct {
+	// state is a label as key=value, or a condition as type=status.
+	// +kubebuilder:validation:MaxLength=400
+	State string `json:"state"`
+	// pods is how many active pods are in the state.
+	Pods int32 `json:"pods"`
 }
 
 // JobHalt says when and why a job halted or failed in a member.

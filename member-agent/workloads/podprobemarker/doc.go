@@ -5,11 +5,12 @@
 //	probes.go     pure: markers and pods of a node → the spec of its NodePodProbe
 //	mark.go       pure: a pod, its markers and results → what is patched on the pod
 //	nodes.go      the controller of nodes: it writes NodePodProbes and patches pods
-//	reconcile.go  the controller of PodProbeMarkers: it reports how many pods are probed, and what is in the way
+//	reconcile.go  the controller of PodProbeMarkers: it finds out how many pods are probed, and what is in the way
+//	status.go     the status
 //
 // One controller writes a whole NodePodProbe, from all markers: no marker can remove what is of another. What a probe
-// set on a pod is recorded on the pod, see package kernel/marks; so exactly that is taken back when the marker goes, the
-// pod is not selected any more, or the policy changes. A value that others changed since stays.
+// set on a pod is recorded on the pod, see package kernel/marks. So exactly that is taken back when the marker goes,
+// the pod is not selected any more, or the policy changes. A value that others changed since stays.
 //
 // Of two markers that set the same label, annotation or condition of a pod, the older one holds.
 package podprobemarker

@@ -89,8 +89,8 @@ func (f *findings) ports() []string { return slices.Sorted(maps.Keys(f.portless)
 func (f *findings) cause() (cause conditions.Cause, waits bool) {
 	switch {
 	case f.pods == 0:
-		return conditions.Cause{Reason: reasonNoPod, Message: "selector selects no running pod with a container of the probes"},
-			false
+		return conditions.Cause{Reason: reasonNoPod,
+			Message: "selector selects no running pod with a container of the probes"}, false
 	case f.unreachable != "":
 		return conditions.Cause{Reason: reasonUnreachable, Message: fmt.Sprintf(
 			"probes do not reach pod %s, so it keeps its marks: %s", f.unreachable, f.hint)}, true

@@ -32,7 +32,9 @@ func policy(state v1alpha1.ProbeState, role, cost string) v1alpha1.ProbeMarkerPo
 }
 
 // newMarker returns a marker with one probe, leader, of container db.
-func newMarker(name string, age int, condition string, policies ...v1alpha1.ProbeMarkerPolicy) *v1alpha1.PodProbeMarker {
+func newMarker(
+	name string, age int, condition string, policies ...v1alpha1.ProbeMarkerPolicy,
+) *v1alpha1.PodProbeMarker {
 	m := &v1alpha1.PodProbeMarker{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name,
 		CreationTimestamp: metav1.NewTime(noon().Add(-time.Duration(age) * time.Hour))}}
 	m.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}
@@ -46,7 +48,8 @@ func newPod(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name),
 		Labels: map[string]string{"app": "db"}}}
 	pod.Spec.NodeName = "node-1"
-	pod.Spec.Containers = []corev1.Container{{Name: "db", Ports: []corev1.ContainerPort{{Name: "sql", ContainerPort: 5432}}}}
+	pod.Spec.Containers = []corev1.Container{{Name: "db",
+		Ports: []corev1.ContainerPort{{Name: "sql", ContainerPort: 5432}}}}
 	pod.Status.PodIP = "10.0.0.1"
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "db"}}
 	for _, change := range changes {
@@ -113,6 +116,7 @@ type step struct {
 
 func TestMarks(t *testing.T) {
 	const leader = "roles#leader"
+	const marked10, followed = "role=leader @cost=10 recorded", "role=follower recorded"
 	both := []*v1alpha1.PodProbeMarker{newMarker("roles", 2, "", policy("Succeeded", "leader", "10"),
 		policy("Failed", "follower", ""))}
 	one := []*v1alpha1.PodProbeMarker{newMarker("roles", 2, "", policy("Succeeded", "leader", "10"))}
@@ -121,17 +125,20 @@ func TestMarks(t *testing.T) {
 	unknown := result(leader, "Unknown", "cannot connect")
 	had := func(pod *corev1.Pod) { pod.Labels["role"] = "candidate" }
 	for name, steps := range map[string][]step{
-		"nothing without a result":       {{markers: both, want: ""}, {markers: cond, want: ""}},
-		"marks follow the state":         {{both, yes, nil, "role=leader @cost=10 recorded"}, {both, no, nil, "role=follower recorded"}, {both, yes, nil, "role=leader @cost=10 recorded"}},
-		"a failure takes away":           {{one, yes, nil, "role=leader @cost=10 recorded"}, {one, no, nil, "recorded"}},
-		"the marker goes":                {{both, yes, nil, "role=leader @cost=10 recorded"}, {nil, yes, nil, ""}},
-		"what was there comes back":      {{both, yes, had, "role=leader @cost=10 recorded"}, {both, no, nil, "role=follower recorded"}, {nil, nil, nil, "role=candidate"}},
-		"what others changed stays":      {{one, yes, nil, "role=leader @cost=10 recorded"}, {nil, nil, had, "role=candidate"}},
-		"what others removed stays away": {{one, yes, nil, "role=leader @cost=10 recorded"}, {nil, nil, func(p *corev1.Pod) { delete(p.Labels, "role") }, ""}},
-		"a mark that was changed while its state lasts": {{one, yes, nil, "role=leader @cost=10 recorded"},
-			{one, yes, had, "role=leader @cost=10 recorded"}, {nil, nil, nil, ""}},
-		"marks stay while nothing is known": {{both, yes, nil, "role=leader @cost=10 recorded"},
-			{both, unknown, nil, "role=leader @cost=10 recorded"}, {both, nil, nil, "role=leader @cost=10 recorded"}},
+		"nothing without a result": {{markers: both, want: ""}, {markers: cond, want: ""}},
+		"marks follow the state": {{both, yes, nil, marked10}, {both, no, nil, followed},
+			{both, yes, nil, marked10}},
+		"a failure takes away": {{one, yes, nil, marked10}, {one, no, nil, "recorded"}},
+		"the marker goes":      {{both, yes, nil, marked10}, {nil, yes, nil, ""}},
+		"what was there comes back": {{both, yes, had, marked10}, {both, no, nil, followed},
+			{nil, nil, nil, "role=candidate"}},
+		"what others changed stays": {{one, yes, nil, marked10}, {nil, nil, had, "role=candidate"}},
+		"what others removed stays away": {{one, yes, nil, marked10},
+			{nil, nil, func(p *corev1.Pod) { delete(p.Labels, "role") }, ""}},
+		"a mark that was changed while its state lasts": {{one, yes, nil, marked10},
+			{one, yes, had, marked10}, {nil, nil, nil, ""}},
+		"marks stay while nothing is known": {{both, yes, nil, marked10},
+			{both, unknown, nil, marked10}, {both, nil, nil, marked10}},
 		"a condition": {{cond, yes, nil, "x/leader:True(ok) recorded"}, {cond, no, nil, "x/leader:False(no) recorded"},
 			{cond, unknown, nil, "x/leader:Unknown(cannot connect) recorded"},
 			{cond, nil, nil, "x/leader:Unknown(cannot connect) recorded"}, {nil, nil, nil, ""}},
@@ -139,14 +146,14 @@ func TestMarks(t *testing.T) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: "Ready", Status: "True"}}
 		}, "Ready:True()"}, {cond, yes, nil, "x/leader:True(ok) Ready:True() recorded"}, {nil, nil, nil, "Ready:True()"}},
 		"unreachable from the start": {{cond, unknown, nil, "x/leader:Unknown(cannot connect) recorded"}},
-		"the pod is not selected any more": {{both, yes, nil, "role=leader @cost=10 recorded"},
+		"the pod is not selected any more": {{both, yes, nil, marked10},
 			{both, yes, func(p *corev1.Pod) { p.Labels["app"] = "other" }, ""}},
-		"the policy changes": {{both, yes, nil, "role=leader @cost=10 recorded"},
+		"the policy changes": {{both, yes, nil, marked10},
 			{[]*v1alpha1.PodProbeMarker{newMarker("roles", 2, "", policy("Succeeded", "primary", ""))}, yes, nil,
 				"role=primary recorded"}},
 		"a record that cannot be read": {{both, yes, func(p *corev1.Pod) {
 			p.Annotations = map[string]string{v1alpha1.AnnotationProbeMarks: "{"}
-		}, "role=leader @cost=10 recorded"}},
+		}, marked10}},
 		"a key that Kubernetes does not take": {{[]*v1alpha1.PodProbeMarker{newMarker("roles", 2, "",
 			v1alpha1.ProbeMarkerPolicy{State: "Succeeded", Labels: map[string]string{"a b": "c", "role": "leader"},
 				Annotations: map[string]string{v1alpha1.AnnotationProbeMarks: "x"}})}, yes, nil, "role=leader recorded"}},
@@ -254,7 +261,8 @@ func TestSpecOfANode(t *testing.T) {
 		got = append(got, text)
 	}
 	const probes = " roles#leader(db:5432) roles-2#leader(db:80)"
-	want := "shop/a@10.0.0.1" + probes + "; shop/b@10.0.0.1" + probes + "; shop/sidecar@10.0.0.1 other#leader(none:80)" + probes
+	want := "shop/a@10.0.0.1" + probes + "; shop/b@10.0.0.1" + probes +
+		"; shop/sidecar@10.0.0.1 other#leader(none:80)" + probes
 	if text := strings.Join(got, "; "); text != want {
 		t.Errorf("%s\nwant %s", text, want)
 	}
@@ -303,7 +311,8 @@ func TestFindings(t *testing.T) {
 }
 
 func TestInvalidKeys(t *testing.T) {
-	m := newMarker("roles", 2, "", v1alpha1.ProbeMarkerPolicy{State: "Failed", Labels: map[string]string{"a b": "c", "d": "e"},
+	m := newMarker("roles", 2, "", v1alpha1.ProbeMarkerPolicy{State: "Failed",
+		Labels:      map[string]string{"a b": "c", "d": "e"},
 		Annotations: map[string]string{"/": "x", v1alpha1.AnnotationProbeMarks: "y", "Fine/Key": "z"}})
 	if got := strings.Join(invalidKeys(&m.Spec), " "); got != "/ a b "+v1alpha1.AnnotationProbeMarks {
 		t.Errorf("%s", got)

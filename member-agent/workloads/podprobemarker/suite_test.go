@@ -109,7 +109,9 @@ func (w *world) run(pod *corev1.Pod, address string) {
 }
 
 // marker creates a PodProbeMarker with one probe, leader.
-func (w *world) marker(name string, port intstr.IntOrString, changes ...func(*v1alpha1.PodProbeMarker)) *v1alpha1.PodProbeMarker {
+func (w *world) marker(
+	name string, port intstr.IntOrString, changes ...func(*v1alpha1.PodProbeMarker),
+) *v1alpha1.PodProbeMarker {
 	w.Helper()
 	m := &v1alpha1.PodProbeMarker{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}
 	m.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}
@@ -207,7 +209,8 @@ func (w *world) expectStatus(name string, pods int64, ready string) {
 			return err.Error()
 		}
 		c := meta.FindStatusCondition(m.Status.Conditions, "Ready")
-		if c == nil || m.Status.MatchedPods != pods || !strings.Contains(fmt.Sprint(c.Status, " ", c.Reason, ": ", c.Message), ready) {
+		if c == nil || m.Status.MatchedPods != pods ||
+			!strings.Contains(fmt.Sprint(c.Status, " ", c.Reason, ": ", c.Message), ready) {
 			return fmt.Sprintf("%+v; want %d, %s", m.Status, pods, ready)
 		}
 		return ""

@@ -41,6 +41,8 @@ type Workload struct {
 	Name      string `json:"name"`
 	Pods      Pods   `json:"pods"`
 	Zones     []Zone `json:"zones"`
+	// States are the pods in states that probes found.
+	States []kinds.State `json:"states,omitempty"`
 	// Unplaced is how many replicas have no cell.
 	Unplaced int32 `json:"unplaced,omitempty"`
 	// Problem is what needs a person, or keeps the workload from being placed, or what a deleted one waits for.
@@ -169,7 +171,19 @@ func (b *builder) workload(object client.Object) Workload {
 	for _, u := range p.Spec.Unplaced {
 		w.Unplaced += u.Replicas
 	}
+	w.States = kinds.SumStates(b.reports(b.works[key]))
 	return w
+}
+
+// reports returns what members reported to this hub, by their names.
+func (b *builder) reports(works map[string]*work.Work) map[string]*work.Report {
+	table, out := kinds.Workloads(), map[string]*work.Report{}
+	for cluster, w := range works {
+		if report, _ := table.ReportOf(w); report != nil && report.HubID == b.hubID {
+			out[cluster] = report
+		}
+	}
+	return out
 }
 
 // part is what a member reports as one: a subset in a member, whatever zones it has there.

@@ -35,6 +35,9 @@ func (w *Workload) notes() []string {
 	if w.Unplaced > 0 && w.Problem == "" {
 		notes = append(notes, fmt.Sprintf("%d not placed", w.Unplaced))
 	}
+	for _, state := range w.States {
+		notes = append(notes, state.String())
+	}
 	return notes
 }
 

@@ -181,3 +181,23 @@ func TestJobs(t *testing.T) {
 		t.Errorf("an AdvancedCronJob: %+v, want %+v", got, want)
 	}
 }
+
+// TestTreeShowsStatesOfProbes: reports for another hub do not count.
+func TestTreeShowsStatesOfProbes(t *testing.T) {
+	use := work.SubsetUse{Desired: 2, Total: 2, Ready: 2, Available: 2, Updated: 2}
+	east, west := order("east", "db", 3, use), order("west", "db", 3, use)
+	foreign := order("south", "db", 3, use)
+	east.Status.Report.States = []work.PodState{{State: "role=follower", Pods: 1}, {State: "role=leader", Pods: 1}}
+	west.Status.Report.States = []work.PodState{{State: "role=follower", Pods: 2}}
+	foreign.Status.Report.HubID, foreign.Status.Report.States = "other", east.Status.Report.States
+	tree := Build(&Facts{Workloads: []client.Object{cloneSet("db")}, HubID: "hub",
+		Placements: []topology.WorkloadPlacement{placed("db", topology.Cell{Cluster: "east", Replicas: 2},
+			topology.Cell{Cluster: "west", Replicas: 2})}, Works: []work.Work{east, west, foreign}})
+	var out bytes.Buffer
+	if err := Write(&out, tree); err != nil {
+		t.Fatal(err)
+	}
+	if want := "role=follower 3 (east 1, west 2); role=leader 1 (east 1)"; !strings.Contains(out.String(), want) {
+		t.Errorf("%s\nlacks %s", out.String(), want)
+	}
+}

@@ -104,6 +104,9 @@ func write(out io.Writer, a *explain.Answer) error {
 	for _, c := range a.Conditions {
 		fmt.Fprintf(&text, "%s=%s, %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
 	}
+	for _, state := range a.States {
+		fmt.Fprintf(&text, "pods in %s\n", state)
+	}
 	if a.Pending != "" {
 		fmt.Fprintf(&text, "now: %s\n", a.Pending)
 	}
