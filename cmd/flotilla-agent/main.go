@@ -12,7 +12,9 @@ import (
 )
 
 func main() {
-	if err := newCommand().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+	ctx := ctrl.SetupSignalHandler()
+	go paceCollection(ctx)
+	if err := newCommand().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "flotilla-agent:", err)
 		os.Exit(1)
 	}

@@ -19,8 +19,8 @@ type operation struct {
 }
 
 // patchOf returns the JSON patch that changes a pod as before was changed into after. Fields that this program does not
-// know, of a newer API server, stay as they are. raw returns the pod as the API server sent it; few patches need it. The
-// patch is nil if nothing has changed.
+// know, of a newer API server, stay as they are. raw returns the pod as the API server sent it; few patches need it.
+// The patch is nil if nothing has changed.
 func patchOf(raw func() ([]byte, error), before, after *corev1.Pod) ([]byte, error) {
 	d := &differ{raw: raw, encodes: map[reflect.Type]bool{}}
 	d.value(nil, reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem())
@@ -46,8 +46,8 @@ type place struct {
 	key   string
 }
 
-// tag returns the JSON name of a field, "" for fields that are inline, and whether the field is left out when empty, and
-// when zero.
+// tag returns the JSON name of a field, "" for fields that are inline, and whether the field is left out when empty,
+// and when zero.
 func (p *place) tag() (name string, omitEmpty, omitZero bool) {
 	name, options, _ := strings.Cut(p.owner.Field(p.field).Tag.Get("json"), ",")
 	for option := range strings.SplitSeq(options, ",") {

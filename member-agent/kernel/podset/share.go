@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// mostShared bounds how many different texts, and how many maps, are remembered. Beyond it they are forgotten: pods keep
-// what they have, and later ones share among themselves.
+// mostShared bounds how many different texts, and how many maps, are remembered. Beyond it they are forgotten: pods
+// keep what they have, and later ones share among themselves.
 const mostShared = 4096
 
 // shared remembers parts that many pods have in common. It is safe for concurrent use.

@@ -94,7 +94,8 @@ func (r *Reconciler) scan(
 	ctx context.Context, selection inject.Selection, is func(*corev1.Pod) (bool, error),
 ) (out []types.NamespacedName, err error) {
 	var list corev1.PodList
-	err = r.Client.List(ctx, &list, client.MatchingLabelsSelector{Selector: selection.Pods()}, client.UnsafeDisableDeepCopy)
+	selected := client.MatchingLabelsSelector{Selector: selection.Pods()}
+	err = r.Client.List(ctx, &list, selected, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}

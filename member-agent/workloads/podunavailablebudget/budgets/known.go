@@ -81,8 +81,8 @@ func (k *known) deleted(object any) {
 	}
 }
 
-// in returns the budgets of a namespace. They are the cache's and must not be changed; the list is the caller's. It errs
-// with errUnknown until they are listed.
+// in returns the budgets of a namespace. They are the cache's and must not be changed; the list is the caller's. It
+// errs with errUnknown until they are listed.
 func (k *known) in(ctx context.Context, namespace string) ([]*v1beta1.PodUnavailableBudget, error) {
 	if !k.listed.Load() {
 		if k.missing.Load() {
