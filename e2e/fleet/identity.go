@@ -322,7 +322,8 @@ func (c *Cluster) ensureNamespace(ctx context.Context, name string) error {
 func conversionRule() rbacv1.PolicyRule {
 	ours := rule("apiextensions.k8s.io", "customresourcedefinitions", "patch")
 	ours.ResourceNames = []string{"advancedcronjobs.apps.kruise.io", "clonesets.apps.kruise.io",
-		"containerrecreaterequests.apps.kruise.io", "daemonsets.apps.kruise.io", "persistentpodstates.apps.kruise.io", "podunavailablebudgets.policy.kruise.io",
+		"containerrecreaterequests.apps.kruise.io", "daemonsets.apps.kruise.io",
+		"persistentpodstates.apps.kruise.io", "podunavailablebudgets.policy.kruise.io",
 		"resourcedistributions.apps.kruise.io", "sidecarsets.apps.kruise.io", "statefulsets.apps.kruise.io",
 		"uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"}
 	return ours

@@ -26,7 +26,7 @@ const templates = "flotilla-templates"
 // deletions is the name of the ValidatingWebhookConfiguration for deletions, as package deletion has it.
 const deletions = "flotilla-deletions"
 
-// requests is the name of the MutatingWebhookConfiguration for ContainerRecreateRequests, as their package guard has it.
+// requests is the name of the MutatingWebhookConfiguration for ContainerRecreateRequests, as their guard has it.
 const requests = "flotilla-containerrecreaterequests"
 
 // sidecarSets is the name of the ValidatingWebhookConfiguration for SidecarSets, as package guard has it.
@@ -146,7 +146,8 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule("apiextensions.k8s.io", "customresourcedefinitions", read),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", "patch",
 			"advancedcronjobs.apps.kruise.io", "clonesets.apps.kruise.io",
-			"containerrecreaterequests.apps.kruise.io", "daemonsets.apps.kruise.io", "persistentpodstates.apps.kruise.io", "podunavailablebudgets.policy.kruise.io",
+			"containerrecreaterequests.apps.kruise.io", "daemonsets.apps.kruise.io",
+			"persistentpodstates.apps.kruise.io", "podunavailablebudgets.policy.kruise.io",
 			"resourcedistributions.apps.kruise.io", "sidecarsets.apps.kruise.io", "statefulsets.apps.kruise.io",
 			"uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
 	}

@@ -179,7 +179,8 @@ func TestOurDefinitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "[advancedcronjobs.apps.kruise.io clonesets.apps.kruise.io " +
-		"containerrecreaterequests.apps.kruise.io daemonsets.apps.kruise.io persistentpodstates.apps.kruise.io resourcedistributions.apps.kruise.io sidecarsets.apps.kruise.io " +
+		"containerrecreaterequests.apps.kruise.io daemonsets.apps.kruise.io persistentpodstates.apps.kruise.io " +
+		"resourcedistributions.apps.kruise.io sidecarsets.apps.kruise.io " +
 		"statefulsets.apps.kruise.io uniteddeployments.apps.kruise.io workloadspreads.apps.kruise.io " +
 		"podunavailablebudgets.policy.kruise.io]"
 	if got := fmt.Sprint(s.definitions.names); got != want {

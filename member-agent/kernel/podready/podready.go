@@ -1,6 +1,6 @@
 // Package podready owns the pod condition KruisePodReady, which is also a readiness gate: several writers can make a
-// pod not ready by it. Its message is a JSON list of its writers, and it is True only when the list is empty. Entries of
-// others are kept byte for byte. It is pure.
+// pod not ready by it. Its message is a JSON list of its writers, and it is True only when the list is empty. Entries
+// of others are kept byte for byte. It is pure.
 package podready
 
 import (

@@ -74,8 +74,9 @@ func TestPatch(t *testing.T) {
 }
 
 func TestPatchOfUnreadableList(t *testing.T) {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
-		{Type: podready.Condition, Status: "False", Message: "kept out of traffic by hand"}}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+	pod.Status.Conditions = []corev1.PodCondition{
+		{Type: podready.Condition, Status: "False", Message: "kept out of traffic by hand"}}
 	podready.InjectGate(&pod.Spec)
 	if patch, err := podready.Patch(pod, podready.Writer{UserAgent: "A", Key: "k"}, true, time.Time{}); err == nil {
 		t.Errorf("it writes %s", patch)

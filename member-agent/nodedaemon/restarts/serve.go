@@ -26,6 +26,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon"
+	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon/cri"
 )
 
 const (
@@ -189,6 +190,7 @@ func (s *server) requests(
 func (s *server) containers(
 	ctx context.Context, namespace string, uid types.UID, requests []*v1beta1.ContainerRecreateRequest,
 ) (map[string]Container, error) {
+	ctx = cri.Quiet(ctx) // errors are returned
 	listed, err := s.runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{LabelSelector: map[string]string{
 		labelPodUID: string(uid), labelPodNamespace: namespace,
 	}})

@@ -20,6 +20,8 @@ import (
 	internalapi "k8s.io/cri-api/pkg/apis"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon/cri"
 )
 
 // podOf names the pod of a request.
@@ -47,6 +49,7 @@ type stopper struct {
 func (s *stopper) stop(ctx context.Context, pod podOf, request string, stop Stop) (outcome Outcome, ended bool) {
 	s.events.Eventf(pod.reference(), nil, corev1.EventTypeNormal, "Killing", "RestartContainer",
 		"Stopping container %s for ContainerRecreateRequest %s", stop.Container, request)
+	ctx = cri.Quiet(ctx) // failures are reported
 	begun := s.clock.Now()
 	if stop.Grace > 0 {
 		if err := s.hook(ctx, pod, stop); err != nil {

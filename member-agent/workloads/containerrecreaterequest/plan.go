@@ -203,7 +203,7 @@ func marked(pod *corev1.Pod, request *v1beta1.ContainerRecreateRequest) bool {
 	return err == nil && len(ours) > 0
 }
 
-// snapshot returns the containers of the request that have restarted since it was created. They are told by their IDs,
+// snapshot returns the containers of the request that have restarted since it was created. They are known by their IDs,
 // because the clock of the node may be another one. It is never emptied again.
 func (f facts) snapshot(pod *corev1.Pod) []v1beta1.ContainerStatusSnapshot {
 	var list []v1beta1.ContainerStatusSnapshot

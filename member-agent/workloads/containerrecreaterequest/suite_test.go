@@ -223,7 +223,7 @@ func TestRequest(t *testing.T) {
 	})
 }
 
-// TestRequestWithoutDaemon: nobody answers, so the request ends after a minute.
+// TestRequestWithoutDaemon: no daemon answers, so the request ends after a minute.
 func TestRequestWithoutDaemon(t *testing.T) {
 	w := newWorld(t)
 	w.run("web", nil, "a")

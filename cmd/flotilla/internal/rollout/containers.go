@@ -33,8 +33,8 @@ func NewRestartCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "restart KIND/NAME",
 		Short: "Restart the containers of a workload's pods in place, within its maxUnavailable",
-		Long: "Restart the containers of a workload's pods in place. Pods keep their nodes, addresses and volumes, and there " +
-			"is no new revision.\nAs many pods as maxUnavailable allows restart at the same time. It needs the node daemon " +
+		Long: "Restart the containers of a workload's pods in place. Pods keep their nodes, addresses and volumes, and " +
+			"there is no new revision.\nAs many pods as maxUnavailable allows restart at the same time. It needs the node daemon " +
 			"flotilla-node; flotilla rollout restart replaces the pods instead.",
 		Example: "  flotilla restart clone/web -n shop\n" +
 			"  flotilla restart sts.apps.kruise.io/db -n shop -c proxy",

@@ -1,7 +1,7 @@
 // Package guard fills ContainerRecreateRequests in when they are created: with the pod, its node, and what its
 // containers are at that moment. It refuses what cannot be carried out.
 //
-// While nobody answers, the API server refuses new requests (failure policy Fail): a request that is not filled in
+// While no agent answers, the API server refuses new requests (failure policy Fail): a request that is not filled in
 // would not be served.
 package guard
 

@@ -22,7 +22,9 @@ func (r *restarter) create(ctx context.Context, object client.Object, pod *corev
 			Annotations:     map[string]string{v1beta1.AnnotationRestartOf: r.kind.gvk.Kind + "/" + object.GetName()},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}},
 		},
-		Spec: v1beta1.ContainerRecreateRequestSpec{PodName: pod.Name, TTLSecondsAfterFinished: new(int32(kept))},
+		Spec: v1beta1.ContainerRecreateRequestSpec{PodName: pod.Name, TTLSecondsAfterFinished: new(int32(kept)),
+			// The pod is not ready from before its hooks run, so that its workload counts it as unavailable.
+			Strategy: &v1beta1.ContainerRecreateRequestStrategy{UnreadyGracePeriodSeconds: new(int64(0))}},
 	}
 	for _, name := range named(pod, asked.Containers) {
 		request.Spec.Containers = append(request.Spec.Containers, v1beta1.ContainerRecreateRequestContainer{Name: name})
