@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"time"
 
@@ -113,6 +114,10 @@ func version(ctx context.Context, at string) (Runtime, error) {
 	if !isUnix {
 		return Runtime{}, fmt.Errorf("%s %s is no Unix socket: give unix:///path/of/the.sock", Flag, at)
 	}
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return Runtime{}, fmt.Errorf("there is no socket %s: check %s, that the runtime runs, and that the folder of its "+
+			"socket is mounted", path, Flag)
+	}
 	conn, err := grpc.NewClient("passthrough:///"+path, grpc.WithAuthority("localhost"),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) {
@@ -139,6 +144,10 @@ func plain(err error) error {
 	case codes.DeadlineExceeded:
 		return fmt.Errorf("no answer within %s", answerTimeout)
 	default:
-		return errors.New(status.Convert(err).Message())
+		message := status.Convert(err).Message()
+		if _, cause, ok := strings.Cut(message, "Error while dialing: "); ok {
+			message = strings.TrimSuffix(cause, `"`)
+		}
+		return errors.New(message)
 	}
 }

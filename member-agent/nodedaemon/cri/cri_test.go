@@ -135,8 +135,8 @@ func TestConnectFailsWithWhatTheRuntimeAnswers(t *testing.T) {
 		t.Errorf("%v, want the answer and the socket", err)
 	}
 	_, err := Connect(t.Context(), Options{Endpoint: filepath.Join(in, "none.sock")})
-	if err == nil || !strings.Contains(err.Error(), "none.sock") {
-		t.Errorf("%v, want the socket", err)
+	if err == nil || !strings.Contains(err.Error(), "there is no socket "+in+"/none.sock: check "+Flag) {
+		t.Errorf("%v, want the socket and the flag", err)
 	}
 	if _, err = Connect(t.Context(), Options{Endpoint: "tcp://127.0.0.1:1"}); err == nil ||
 		!strings.Contains(err.Error(), "no Unix socket") {
@@ -173,8 +173,8 @@ func TestConnectsAgainWhenTheRuntimeRestarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Stop()
-	if err := c.Check(t.Context()); err == nil {
-		t.Error("a stopped runtime answers")
+	if err := c.Check(t.Context()); err == nil || strings.Contains(err.Error(), "desc =") {
+		t.Errorf("a stopped runtime answers, or with the words of gRPC: %v", err)
 	}
 	s.SetVersion("containerd", "v2.2.0")
 	if err := s.Start(); err != nil {
