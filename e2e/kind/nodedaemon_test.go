@@ -79,6 +79,8 @@ func (s *site) nodeDaemon() {
 		}
 		return ""
 	})
+	s.probes()
+	s.lookInto()
 	s.follow(commands["Remove it"]...)
 }
 
