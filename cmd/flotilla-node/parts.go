@@ -5,6 +5,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon"
 	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon/images"
+	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon/meta"
 	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon/probes"
 	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon/restarts"
 )
@@ -13,6 +14,7 @@ import (
 func parts(f *flags) []nodedaemon.Part {
 	return []nodedaemon.Part{
 		images.Part(f.pullWorkers, metrics.Registry),
+		meta.Part(),
 		probes.Part(),
 		restarts.Part(),
 	}

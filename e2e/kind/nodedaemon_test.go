@@ -80,6 +80,8 @@ func (s *site) nodeDaemon() {
 		return ""
 	})
 	s.restarts()
+	s.probes()
+	s.lookInto()
 	s.follow(commands["Remove it"]...)
 }
 
