@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
@@ -21,7 +22,23 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 		work.InPlace.Grace = time.Duration(rolling.InPlaceUpdateStrategy.GracePeriodSeconds) * time.Second
 	}
 	s.done = r.Act(ctx, s.pass, work, func(pace workload.Pace) int { return r.create(ctx, s, pace) })
+	r.pullAhead(ctx, s)
 	return true, nil
+}
+
+// pullAhead has the nodes of pods that are to be updated in place pull the new images.
+func (r *Reconciler) pullAhead(ctx context.Context, s *scope) {
+	rolling, limits := s.cs.Spec.UpdateStrategy.RollingUpdate, s.facts.Limits
+	if rolling == nil {
+		return
+	}
+	ahead := workload.AheadOf(s.cs, rolling.InPlaceUpdateStrategy)
+	ahead.Kind, ahead.Selector, ahead.Revisions = v1beta1.CloneSetKind, s.cs.Spec.Selector, s.facts.Revisions
+	ahead.Pods = s.facts.Pods.Active
+	ahead.InPlace = rolling.PodUpdatePolicy == v1beta1.InPlaceIfPossiblePodUpdatePolicy ||
+		rolling.PodUpdatePolicy == v1beta1.InPlaceOnlyPodUpdatePolicy
+	ahead.AtOnce = limits.Partition == 0 && limits.MaxUnavailable >= limits.Replicas
+	r.PullAhead(ctx, s.pass, ahead)
 }
 
 // later returns how many pods of the plan are created in later passes.

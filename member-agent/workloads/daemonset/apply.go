@@ -27,7 +27,17 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 			s.plan.Failed[0])
 	}
 	r.TurnAway(s.pass, nil)
+	r.pullAhead(ctx, s)
 	return true, nil
+}
+
+// pullAhead has the nodes of pods that are to be updated in place pull the new images.
+func (r *Reconciler) pullAhead(ctx context.Context, s *scope) {
+	ahead := workload.AheadOf(s.set, nil)
+	ahead.Kind, ahead.Selector, ahead.Revisions = v1beta1.DaemonSetKind, s.set.Spec.Selector, s.facts.Revisions
+	ahead.Pods = s.facts.Pods.Active
+	ahead.InPlace = rollingOf(s.set).Type == v1beta1.InPlaceIfPossibleDaemonSetRollingUpdateType
+	r.PullAhead(ctx, s.pass, ahead)
 }
 
 // create creates the pods of the plan.

@@ -37,7 +37,20 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 	if grown > 0 {
 		r.Events.Eventf(s.set, nil, corev1.EventTypeNormal, "SuccessfulResize", "Update", "resized %d claims", grown)
 	}
+	r.pullAhead(ctx, s)
 	return true, nil
+}
+
+// pullAhead has the nodes of pods that are to be updated in place pull the new images.
+func (r *Reconciler) pullAhead(ctx context.Context, s *scope) {
+	rolling, limits := rollingOf(s.set), s.facts.Limits
+	ahead := workload.AheadOf(s.set, rolling.InPlaceUpdateStrategy)
+	ahead.Kind, ahead.Selector, ahead.Revisions = v1beta1.StatefulSetKind, s.set.Spec.Selector, s.facts.Revisions
+	ahead.Pods = s.facts.Pods.Active
+	ahead.InPlace = rolling.PodUpdatePolicy == v1beta1.InPlaceIfPossiblePodUpdatePolicy ||
+		rolling.PodUpdatePolicy == v1beta1.InPlaceOnlyPodUpdatePolicy
+	ahead.AtOnce = limits.Partition == 0 && limits.MaxUnavailable >= limits.Replicas
+	r.PullAhead(ctx, s.pass, ahead)
 }
 
 // create creates the pods of the plan, each after its claims.
