@@ -57,7 +57,6 @@ type known[M any] struct {
 	memory M
 
 	relabelled relabelled
-	ahead      ahead
 	// oneByOne is Kind.OneByOne of the object as its last pass saw it.
 	oneByOne bool
 }
@@ -178,7 +177,7 @@ func (c *Controller[T, M]) begin(ctx context.Context, key types.NamespacedName) 
 	if p.Budget, err = c.Gate.Budget(ctx, p.Object); err != nil {
 		return p, fmt.Errorf("ask for its budget: %w", err)
 	}
-	p.Memory, p.rate, p.relabelled, p.ahead = &known.memory, &known.rate, &known.relabelled, &known.ahead
+	p.Memory, p.rate, p.relabelled = &known.memory, &known.rate, &known.relabelled
 	return p, nil
 }
 

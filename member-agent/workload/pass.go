@@ -39,7 +39,6 @@ type Pass[T client.Object, M any] struct {
 	waits      map[string]error
 	rate       *statusRate
 	relabelled *relabelled
-	ahead      *ahead
 }
 
 // Phase is a step of a pass. It returns next=false when the pass ends here, without the phases behind it.

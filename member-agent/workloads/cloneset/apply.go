@@ -12,6 +12,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
+	"github.com/flotilla-dev/flotilla/member-agent/workload/ahead"
 )
 
 // apply carries out the plan.
@@ -32,13 +33,13 @@ func (r *Reconciler) pullAhead(ctx context.Context, s *scope) {
 	if rolling == nil {
 		return
 	}
-	ahead := workload.AheadOf(s.cs, rolling.InPlaceUpdateStrategy)
-	ahead.Kind, ahead.Selector, ahead.Revisions = v1beta1.CloneSetKind, s.cs.Spec.Selector, s.facts.Revisions
-	ahead.Pods = s.facts.Pods.Active
-	ahead.InPlace = rolling.PodUpdatePolicy == v1beta1.InPlaceIfPossiblePodUpdatePolicy ||
+	wish := ahead.Of(s.cs, rolling.InPlaceUpdateStrategy)
+	wish.Kind, wish.Selector, wish.Revisions = v1beta1.CloneSetKind, s.cs.Spec.Selector, s.facts.Revisions
+	wish.Pods = s.facts.Pods.Active
+	wish.InPlace = rolling.PodUpdatePolicy == v1beta1.InPlaceIfPossiblePodUpdatePolicy ||
 		rolling.PodUpdatePolicy == v1beta1.InPlaceOnlyPodUpdatePolicy
-	ahead.AtOnce = limits.Partition == 0 && limits.MaxUnavailable >= limits.Replicas
-	r.PullAhead(ctx, s.pass, ahead)
+	wish.AtOnce = limits.Partition == 0 && limits.MaxUnavailable >= limits.Replicas
+	ahead.Pull(ctx, r.Controller, s.pass, &s.Memory.ahead, wish)
 }
 
 // later returns how many pods of the plan are created in later passes.

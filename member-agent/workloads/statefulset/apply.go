@@ -18,6 +18,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podname"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
+	"github.com/flotilla-dev/flotilla/member-agent/workload/ahead"
 	"github.com/flotilla-dev/flotilla/topology/handover"
 )
 
@@ -44,13 +45,13 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 // pullAhead has the nodes of pods that are to be updated in place pull the new images.
 func (r *Reconciler) pullAhead(ctx context.Context, s *scope) {
 	rolling, limits := rollingOf(s.set), s.facts.Limits
-	ahead := workload.AheadOf(s.set, rolling.InPlaceUpdateStrategy)
-	ahead.Kind, ahead.Selector, ahead.Revisions = v1beta1.StatefulSetKind, s.set.Spec.Selector, s.facts.Revisions
-	ahead.Pods = s.facts.Pods.Active
-	ahead.InPlace = rolling.PodUpdatePolicy == v1beta1.InPlaceIfPossiblePodUpdatePolicy ||
+	wish := ahead.Of(s.set, rolling.InPlaceUpdateStrategy)
+	wish.Kind, wish.Selector, wish.Revisions = v1beta1.StatefulSetKind, s.set.Spec.Selector, s.facts.Revisions
+	wish.Pods = s.facts.Pods.Active
+	wish.InPlace = rolling.PodUpdatePolicy == v1beta1.InPlaceIfPossiblePodUpdatePolicy ||
 		rolling.PodUpdatePolicy == v1beta1.InPlaceOnlyPodUpdatePolicy
-	ahead.AtOnce = limits.Partition == 0 && limits.MaxUnavailable >= limits.Replicas
-	r.PullAhead(ctx, s.pass, ahead)
+	wish.AtOnce = limits.Partition == 0 && limits.MaxUnavailable >= limits.Replicas
+	ahead.Pull(ctx, r.Controller, s.pass, &s.Memory.ahead, wish)
 }
 
 // create creates the pods of the plan, each after its claims.

@@ -1,4 +1,6 @@
-package workload
+// Package ahead has nodes pull the images of an update in place before the update gets to their pods, by
+// ImagePullJobs.
+package ahead
 
 import (
 	"context"
@@ -19,6 +21,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 const (
@@ -32,8 +35,8 @@ const (
 	annotationAheadMinReady    = "apps.kruise.io/image-predownload-min-updated-ready-pods"
 )
 
-// Ahead is what a workload that updates pods in place says about images that are pulled before its pods get there.
-type Ahead struct {
+// Wish is what a workload that updates pods in place says about images that are pulled before its pods get there.
+type Wish struct {
 	// Parallelism is on how many nodes an image is pulled at a time; nil: the workload asks for no pulls.
 	Parallelism *intstr.IntOrString
 	// Timeout of a pull in seconds, nil for the default.
@@ -42,15 +45,15 @@ type Ahead struct {
 	MinUpdatedReady int32
 	Kind            schema.GroupVersionKind
 	Selector        *metav1.LabelSelector
-	Revisions       Revisions
+	Revisions       workload.Revisions
 	Pods            []*corev1.Pod
 	// InPlace: the policy updates pods in place. AtOnce: all pods may be updated at once.
 	InPlace, AtOnce bool
 }
 
-// AheadOf reads what an object asks for: by the fields of its strategy, or else by the published annotations. Texts that
+// Of reads what an object asks for: by the fields of its strategy, or else by the published annotations. Texts that
 // are no numbers count as not given.
-func AheadOf(object metav1.Object, strategy *v1beta1.InPlaceUpdateStrategy) (a Ahead) {
+func Of(object metav1.Object, strategy *v1beta1.InPlaceUpdateStrategy) (a Wish) {
 	if strategy != nil && strategy.ImagePreDownloadParallelism != nil {
 		a.Parallelism, a.Timeout = strategy.ImagePreDownloadParallelism, strategy.ImagePreDownloadTimeoutSeconds
 		if least := strategy.ImagePreDownloadMinUpdatedReadyPods; least != nil {
@@ -74,8 +77,8 @@ func AheadOf(object metav1.Object, strategy *v1beta1.InPlaceUpdateStrategy) (a A
 	return a
 }
 
-// ahead is what is known of the pulls ahead of an object.
-type ahead struct {
+// State is what is known of the pulls for an object.
+type State struct {
 	// made is the revision for which jobs were made; clean: no jobs are left.
 	made  string
 	clean bool
@@ -83,10 +86,10 @@ type ahead struct {
 
 // images returns the images of the update revision that pods of others lack, by container; and whether all pods have
 // the update revision.
-func (a *Ahead) images() (images map[string]string, updated bool, err error) {
+func (a *Wish) images() (images map[string]string, updated bool, err error) {
 	images, updated = map[string]string{}, true
 	ready := int32(0)
-	moves := Moves{Revisions: a.Revisions}
+	moves := workload.Moves{Revisions: a.Revisions}
 	for _, pod := range a.Pods {
 		if history.ShortName(pod.Labels[podset.LabelRevision]) == a.Revisions.Update.Hash {
 			if podstate.Ready(pod) {
@@ -112,7 +115,7 @@ func (a *Ahead) images() (images map[string]string, updated bool, err error) {
 }
 
 // job returns the job that pulls the image of a container onto the nodes of pods without the update revision.
-func (a *Ahead) job(owner metav1.Object, container, image string) *v1beta1.ImagePullJob {
+func (a *Wish) job(owner metav1.Object, container, image string) *v1beta1.ImagePullJob {
 	update := a.Revisions.Update
 	job := &v1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{
 		Namespace: owner.GetNamespace(), Name: update.Name + "-" + container,
@@ -131,31 +134,35 @@ func (a *Ahead) job(owner metav1.Object, container, image string) *v1beta1.Image
 	return job
 }
 
-// PullAhead makes an ImagePullJob for each image that an update in place brings, before the update gets to its pods,
+// Pull makes an ImagePullJob for each image that an update in place brings, before the update gets to its pods,
 // and deletes the jobs when all pods are updated, or another revision is the update. It fails no pass: an event says
 // what is refused, and it is tried again.
-func (c *Controller[T, M]) PullAhead(ctx context.Context, p *Pass[T, M], a Ahead) {
+func Pull[T client.Object, M any](
+	ctx context.Context, c *workload.Controller[T, M], p *workload.Pass[T, M], state *State, a Wish,
+) {
 	if a.Parallelism == nil || p.Leaving != nil || p.Stalled != nil || a.Revisions.Update.Template == nil {
 		return
 	}
 	images, updated, err := a.images()
 	switch {
 	case err != nil:
-	case updated && p.ahead.clean, !updated && len(images) == 0, p.ahead.made == a.Revisions.Update.Name && !updated:
+	case updated && state.clean, !updated && len(images) == 0, state.made == a.Revisions.Update.Name && !updated:
 		return
 	default:
-		err = c.pullAhead(ctx, p, a, images)
+		err = bring(ctx, c, p, a, images)
 	}
 	if err != nil {
-		c.Events.Eventf(p.Object, nil, corev1.EventTypeWarning, "FailedCreateImagePullJob", "PullAhead", "%s", Note(err))
+		c.Events.Eventf(p.Object, nil, corev1.EventTypeWarning, "FailedCreateImagePullJob", "PullAhead", "%s", workload.Note(err))
 		p.Sooner(retryAhead)
 		return
 	}
-	*p.ahead = ahead{made: a.Revisions.Update.Name, clean: updated}
+	*state = State{made: a.Revisions.Update.Name, clean: updated}
 }
 
-// pullAhead brings the jobs of the object to these images.
-func (c *Controller[T, M]) pullAhead(ctx context.Context, p *Pass[T, M], a Ahead, images map[string]string) error {
+// bring brings the jobs of the object to these images.
+func bring[T client.Object, M any](
+	ctx context.Context, c *workload.Controller[T, M], p *workload.Pass[T, M], a Wish, images map[string]string,
+) error {
 	var have v1beta1.ImagePullJobList
 	err := c.Live.List(ctx, &have, client.InNamespace(p.Key.Namespace))
 	if meta.IsNoMatchError(err) && len(images) == 0 {
@@ -182,7 +189,7 @@ func (c *Controller[T, M]) pullAhead(ctx context.Context, p *Pass[T, M], a Ahead
 	}
 	names := make([]string, 0, len(wanted))
 	for name, job := range wanted {
-		if err := c.Client.Create(ctx, job, FieldOwner); err != nil {
+		if err := c.Client.Create(ctx, job, workload.FieldOwner); err != nil {
 			return fmt.Errorf("create ImagePullJob %s: %w", name, err)
 		}
 		names = append(names, name)

@@ -1,4 +1,4 @@
-package workload
+package ahead
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // storedRevision returns a stored revision whose containers main and log have these images.
@@ -24,14 +25,14 @@ func storedRevision(hash, image, log string) *appsv1.ControllerRevision {
 	}
 }
 
-func aheadOf(t *testing.T, pods ...string) *Ahead {
+func aheadOf(t *testing.T, pods ...string) *Wish {
 	t.Helper()
-	a := &Ahead{Parallelism: new(intstr.FromInt32(2)), InPlace: true, Kind: v1beta1.CloneSetKind,
+	a := &Wish{Parallelism: new(intstr.FromInt32(2)), InPlace: true, Kind: v1beta1.CloneSetKind,
 		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}
 	a.Revisions.Stored = []*appsv1.ControllerRevision{storedRevision("old", "web:1", "log:1"),
 		storedRevision("new", "web:2", "log:1")}
 	var err error
-	if a.Revisions.Update, err = RevisionOf(a.Revisions.Stored[1]); err != nil {
+	if a.Revisions.Update, err = workload.RevisionOf(a.Revisions.Stored[1]); err != nil {
 		t.Fatal(err)
 	}
 	a.Revisions.Update.Hash = "new"
@@ -49,7 +50,7 @@ func TestImagesAreOnlyPulledAheadOfUpdatesInPlace(t *testing.T) {
 	for _, row := range []struct {
 		name    string
 		pods    []string
-		change  func(*Ahead)
+		change  func(*Wish)
 		want    string
 		updated bool
 	}{
@@ -58,15 +59,15 @@ func TestImagesAreOnlyPulledAheadOfUpdatesInPlace(t *testing.T) {
 		{name: "all are updated", pods: []string{"new", "new", "new", "new"}, want: "map[]", updated: true},
 		{name: "three pods", pods: []string{"old", "old", "old"}, want: "map[]"},
 		{name: "pods are created again", pods: []string{"old", "old", "old", "old"},
-			change: func(a *Ahead) { a.InPlace = false }, want: "map[]"},
-		{name: "all at once", pods: []string{"old", "old", "old", "old"}, change: func(a *Ahead) { a.AtOnce = true },
+			change: func(a *Wish) { a.InPlace = false }, want: "map[]"},
+		{name: "all at once", pods: []string{"old", "old", "old", "old"}, change: func(a *Wish) { a.AtOnce = true },
 			want: "map[]"},
 		{name: "too few are updated and ready", pods: []string{"new", "old", "old", "old"},
-			change: func(a *Ahead) { a.MinUpdatedReady = 2 }, want: "map[]"},
+			change: func(a *Wish) { a.MinUpdatedReady = 2 }, want: "map[]"},
 		{name: "enough are updated and ready", pods: []string{"new", "new", "old", "old"},
-			change: func(a *Ahead) { a.MinUpdatedReady = 2 }, want: "map[main:web:2]"},
-		{name: "back to the old revision", pods: []string{"new", "new", "new", "old"}, change: func(a *Ahead) {
-			a.Revisions.Update, _ = RevisionOf(a.Revisions.Stored[0])
+			change: func(a *Wish) { a.MinUpdatedReady = 2 }, want: "map[main:web:2]"},
+		{name: "back to the old revision", pods: []string{"new", "new", "new", "old"}, change: func(a *Wish) {
+			a.Revisions.Update, _ = workload.RevisionOf(a.Revisions.Stored[0])
 			a.Revisions.Update.Hash = "old"
 		}, want: "map[main:web:1]"},
 	} {
@@ -101,16 +102,16 @@ func TestAnnotationsAskForPullsAhead(t *testing.T) {
 	set := &v1beta1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
 		"apps.kruise.io/image-predownload-parallelism": "10%", "apps.kruise.io/image-predownload-timeout-seconds": "60",
 		"apps.kruise.io/image-predownload-min-updated-ready-pods": "3"}}}
-	a := AheadOf(set, nil)
+	a := Of(set, nil)
 	if a.Parallelism == nil || a.Parallelism.String() != "10%" || *a.Timeout != 60 || a.MinUpdatedReady != 3 {
 		t.Errorf("%+v", a)
 	}
 	set.Annotations["apps.kruise.io/image-predownload-parallelism"] = "some"
-	if a := AheadOf(set, nil); a.Parallelism != nil {
+	if a := Of(set, nil); a.Parallelism != nil {
 		t.Errorf("%+v", a)
 	}
 	fields := &v1beta1.InPlaceUpdateStrategy{ImagePreDownloadParallelism: new(intstr.FromInt32(4))}
-	if a := AheadOf(set, fields); a.Parallelism.String() != "4" || a.Timeout != nil {
+	if a := Of(set, fields); a.Parallelism.String() != "4" || a.Timeout != nil {
 		t.Errorf("%+v", a)
 	}
 }
