@@ -58,7 +58,10 @@ func TestSize(t *testing.T) {
 }
 
 func TestWithConversion(t *testing.T) {
-	oneForm := map[string]bool{"broadcastjobs.apps.kruise.io": true} // of two versions
+	oneForm := map[string]bool{ // of two versions
+		"broadcastjobs.apps.kruise.io": true, "imagelistpulljobs.apps.kruise.io": true, "imagepulljobs.apps.kruise.io": true,
+		"nodeimages.apps.kruise.io": true,
+	}
 	for _, crd := range definitions(t) {
 		if list, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions"); len(list) == 1 {
 			oneForm[crd.GetName()] = true

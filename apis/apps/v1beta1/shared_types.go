@@ -72,16 +72,15 @@ type InPlaceUpdateStrategy struct {
 	// +kubebuilder:validation:Minimum=0
 	GracePeriodSeconds int32 `json:"gracePeriodSeconds,omitempty"`
 	// imagePreDownloadParallelism is on how many nodes a new image is pulled at the same time, before the update gets
-	// there: a number or a percentage. Default 1. Not carried out yet.
+	// there: a number or a percentage. Default: no image is pulled ahead.
 	// +optional
 	ImagePreDownloadParallelism *intstr.IntOrString `json:"imagePreDownloadParallelism,omitempty"`
-	// imagePreDownloadTimeoutSeconds is how long one such pull may take, in seconds. Default 600. Not carried
-	// out yet.
+	// imagePreDownloadTimeoutSeconds is how long one such pull may take, in seconds. Default 600.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ImagePreDownloadTimeoutSeconds *int32 `json:"imagePreDownloadTimeoutSeconds,omitempty"`
 	// imagePreDownloadMinUpdatedReadyPods is how many updated pods must be ready before images are pulled ahead. Default
-	// 0. Not carried out yet.
+	// 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ImagePreDownloadMinUpdatedReadyPods *int32 `json:"imagePreDownloadMinUpdatedReadyPods,omitempty"`

@@ -10,7 +10,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
+	"github.com/flotilla-dev/flotilla/member-agent/workload/ahead"
 )
 
 // apply carries out the plan.
@@ -21,7 +23,23 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 		work.InPlace.Grace = time.Duration(rolling.InPlaceUpdateStrategy.GracePeriodSeconds) * time.Second
 	}
 	s.done = r.Act(ctx, s.pass, work, func(pace workload.Pace) int { return r.create(ctx, s, pace) })
+	r.pullAhead(ctx, s)
 	return true, nil
+}
+
+// pullAhead has the nodes of pods that are to be updated in place pull the new images.
+func (r *Reconciler) pullAhead(ctx context.Context, s *scope) {
+	rolling, limits := s.cs.Spec.UpdateStrategy.RollingUpdate, s.facts.Limits
+	if rolling == nil {
+		return
+	}
+	wish := ahead.Of(s.cs, rolling.InPlaceUpdateStrategy)
+	wish.Kind, wish.Selector, wish.Revisions = v1beta1.CloneSetKind, s.cs.Spec.Selector, s.facts.Revisions
+	wish.Pods = s.facts.Pods.Active
+	wish.InPlace = rolling.PodUpdatePolicy == v1beta1.InPlaceIfPossiblePodUpdatePolicy ||
+		rolling.PodUpdatePolicy == v1beta1.InPlaceOnlyPodUpdatePolicy
+	wish.AtOnce = limits.Partition == 0 && limits.MaxUnavailable >= limits.Replicas
+	ahead.Pull(ctx, r.Controller, s.pass, &s.Memory.ahead, wish)
 }
 
 // later returns how many pods of the plan are created in later passes.

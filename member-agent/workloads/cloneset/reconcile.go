@@ -9,6 +9,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
+	"github.com/flotilla-dev/flotilla/member-agent/workload/ahead"
 )
 
 // Reconciler brings CloneSets to what their specs ask for.
@@ -26,6 +27,8 @@ type Reconciler struct {
 type memory struct {
 	// reusableIDs are instance ids with claims whose pod was refused.
 	reusableIDs []string
+	// ahead is what is known of images that are pulled ahead.
+	ahead ahead.State
 }
 
 type pass = workload.Pass[*v1beta1.CloneSet, memory]

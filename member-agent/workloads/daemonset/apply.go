@@ -12,6 +12,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/pernode"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
+	"github.com/flotilla-dev/flotilla/member-agent/workload/ahead"
 )
 
 // apply carries out the plan.
@@ -27,7 +28,17 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 			s.plan.Failed[0])
 	}
 	r.TurnAway(s.pass, nil)
+	r.pullAhead(ctx, s)
 	return true, nil
+}
+
+// pullAhead has the nodes of pods that are to be updated in place pull the new images.
+func (r *Reconciler) pullAhead(ctx context.Context, s *scope) {
+	wish := ahead.Of(s.set, nil)
+	wish.Kind, wish.Selector, wish.Revisions = v1beta1.DaemonSetKind, s.set.Spec.Selector, s.facts.Revisions
+	wish.Pods = s.facts.Pods.Active
+	wish.InPlace = rollingOf(s.set).Type == v1beta1.InPlaceIfPossibleDaemonSetRollingUpdateType
+	ahead.Pull(ctx, r.Controller, s.pass, &s.Memory.ahead, wish)
 }
 
 // create creates the pods of the plan.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
+	"github.com/flotilla-dev/flotilla/member-agent/workload/ahead"
 )
 
 // Reconciler brings DaemonSets to what their specs ask for.
@@ -16,7 +17,11 @@ type Reconciler struct {
 }
 
 // memory is what a DaemonSet remembers between passes.
-type memory struct{ backoff backoff }
+type memory struct {
+	backoff backoff
+	// ahead is what is known of images that are pulled ahead.
+	ahead ahead.State
+}
 
 type pass = workload.Pass[*v1beta1.DaemonSet, memory]
 

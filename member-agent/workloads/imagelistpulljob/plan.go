@@ -10,10 +10,12 @@ import (
 	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
 const (
@@ -37,6 +39,8 @@ type Plan struct {
 	// Delete are children of images, or of a template, that the job does not have any more.
 	Delete []*v1beta1.ImagePullJob
 	Status v1beta1.ImageListPullJobStatus
+	// Held is why the first child that only a person can help does not go on; nil for none.
+	Held *conditions.Cause
 	// Expired: the time to live of the job is over.
 	Expired bool
 	// Next is when to plan again although no object changes; zero: not before one does.
@@ -103,6 +107,10 @@ func (p *Plan) count(f Facts, have map[string]*v1beta1.ImagePullJob) {
 				s.Desired == s.Succeeded+s.Failed
 		if !ended {
 			status.Active++
+			if c := meta.FindStatusCondition(s.Conditions, v1beta1.ConditionStalled); p.Held == nil && c != nil &&
+				c.Status == metav1.ConditionTrue {
+				p.Held = &conditions.Cause{Reason: c.Reason, Message: "ImagePullJob " + child.Name + ": " + c.Message}
+			}
 		} else if status.Completed++; s.Failed == 0 {
 			status.Succeeded++
 		}

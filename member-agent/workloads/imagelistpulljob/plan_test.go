@@ -112,6 +112,18 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+func TestStalledChildIsShown(t *testing.T) {
+	job := newJob("web:1", "db:2")
+	list := children(t, job)
+	list[1].Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionStalled, Status: metav1.ConditionTrue,
+		Reason: "PullSecretMissing", Message: "create it"}}
+	plan, err := Make(Facts{Job: job, Children: list, Now: now})
+	if err != nil || plan.Held == nil || plan.Held.Reason != "PullSecretMissing" ||
+		plan.Held.Message != "ImagePullJob "+list[1].Name+": create it" {
+		t.Errorf("%+v, %v", plan.Held, err)
+	}
+}
+
 func TestTimeToLive(t *testing.T) {
 	job := newJob("web:1")
 	job.Status.CompletionTime = ago(time.Minute)

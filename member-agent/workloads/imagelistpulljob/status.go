@@ -75,6 +75,9 @@ func (s *scope) conditions(status *v1beta1.ImageListPullJobStatus) []metav1.Cond
 		cause = conditions.Cause{Reason: reasonFailedCreateJob,
 			Message: workload.Text(s.Failed()[reasonFailedCreateJob])}
 		reconciling.Status = metav1.ConditionTrue
+	case s.plan.Held != nil:
+		cause = *s.plan.Held
+		stalled.Status, stalled.Reason, stalled.Message = metav1.ConditionTrue, cause.Reason, cause.Message
 	case status.Completed < status.Desired:
 		reconciling.Status = metav1.ConditionTrue
 	case status.Succeeded < status.Desired:

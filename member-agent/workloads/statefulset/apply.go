@@ -18,6 +18,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podname"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
+	"github.com/flotilla-dev/flotilla/member-agent/workload/ahead"
 	"github.com/flotilla-dev/flotilla/topology/handover"
 )
 
@@ -37,7 +38,20 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 	if grown > 0 {
 		r.Events.Eventf(s.set, nil, corev1.EventTypeNormal, "SuccessfulResize", "Update", "resized %d claims", grown)
 	}
+	r.pullAhead(ctx, s)
 	return true, nil
+}
+
+// pullAhead has the nodes of pods that are to be updated in place pull the new images.
+func (r *Reconciler) pullAhead(ctx context.Context, s *scope) {
+	rolling, limits := rollingOf(s.set), s.facts.Limits
+	wish := ahead.Of(s.set, rolling.InPlaceUpdateStrategy)
+	wish.Kind, wish.Selector, wish.Revisions = v1beta1.StatefulSetKind, s.set.Spec.Selector, s.facts.Revisions
+	wish.Pods = s.facts.Pods.Active
+	wish.InPlace = rolling.PodUpdatePolicy == v1beta1.InPlaceIfPossiblePodUpdatePolicy ||
+		rolling.PodUpdatePolicy == v1beta1.InPlaceOnlyPodUpdatePolicy
+	wish.AtOnce = limits.Partition == 0 && limits.MaxUnavailable >= limits.Replicas
+	ahead.Pull(ctx, r.Controller, s.pass, &s.Memory.ahead, wish)
 }
 
 // create creates the pods of the plan, each after its claims.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
+	"github.com/flotilla-dev/flotilla/member-agent/workload/ahead"
 )
 
 // Reconciler brings StatefulSets to what their specs ask for.
@@ -24,8 +25,8 @@ type Reconciler struct {
 	watching time.Time
 }
 
-// memory is empty: a pass decides everything from what it sees.
-type memory struct{}
+// memory is what is known of images that are pulled ahead: a pass decides everything else from what it sees.
+type memory struct{ ahead ahead.State }
 
 type pass = workload.Pass[*v1beta1.StatefulSet, memory]
 
