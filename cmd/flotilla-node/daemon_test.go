@@ -116,7 +116,7 @@ func nodeImage(node string, images ...string) *v1beta1.NodeImage {
 
 // TestDaemonOnARealAPIServer runs the program with the rights of its chart and the token of its pod.
 func TestDaemonOnARealAPIServer(t *testing.T) {
-	config := apiserver.ForTest(t, "clonesets.apps.kruise.io")
+	config := apiserver.ForTest(t, "clonesets.apps.kruise.io", "nodepodprobes.apps.kruise.io")
 	if err := apiserver.InstallOthers(config, []*apiextensionsv1.CustomResourceDefinition{definition(t)}); err != nil {
 		t.Fatal(err)
 	}
