@@ -108,10 +108,10 @@ func newCommand() *cobra.Command {
 		"pods that are there stay as they are")
 	set.BoolVar(&f.resourceDistribution, "resource-distribution", false, "carry out ResourceDistributions; "+
 		"the agent needs the right to read and write the Secrets and ConfigMaps of all namespaces")
-	set.BoolVar(&f.besideOpenKruise, "beside-openkruise", false, "start although an OpenKruise manager runs in the member; "+
-		"both act on the same pods, so that this is for managers whose controllers are turned off")
-	set.BoolVar(&f.pullSecrets, "pull-secrets", false, "copy the Secrets that running ImagePullJobs name into the namespace "+
-		"of the agent, for the daemons of nodes; the agent needs the right to get the Secrets of all namespaces")
+	set.BoolVar(&f.besideOpenKruise, "beside-openkruise", false, "start although an OpenKruise manager runs in the "+
+		"member; both act on the same pods, so that this is for managers whose controllers are turned off")
+	set.BoolVar(&f.pullSecrets, "pull-secrets", false, "copy the Secrets that running ImagePullJobs name into the "+
+		"namespace of the agent, for the daemons of nodes; the agent needs the right to get the Secrets of all namespaces")
 	set.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
 	set.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	return command

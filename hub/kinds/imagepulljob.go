@@ -157,6 +157,15 @@ func sumPulls(out *apps.ImagePullJobStatus, statuses [][]byte) {
 	}
 }
 
+// stall sets Stalled.
+func stall(list []conditions.Condition, reason, message string) {
+	for i := range list {
+		if c := &list[i]; c.Type == apps.ConditionStalled {
+			c.Status, c.Reason, c.Message = corev1.ConditionTrue, reason, message
+		}
+	}
+}
+
 // settlePulls sets Ready, Reconciling and Stalled, unless they say what stands in the way, or that members do not
 // answer.
 func settlePulls(out *apps.ImagePullJobStatus, job *apps.ImagePullJob, s *Sum, list []conditions.Condition) {
@@ -167,11 +176,7 @@ func settlePulls(out *apps.ImagePullJobStatus, job *apps.ImagePullJob, s *Sum, l
 	case isDeleted(list), s.Job.End == nil && (s.Cause != nil || s.Job.Elsewhere):
 	case s.Job.End != nil && out.Failed > 0:
 		settle(list, corev1.ConditionFalse, false, imagePullFailed, text)
-		for i := range list {
-			if c := &list[i]; c.Type == apps.ConditionStalled {
-				c.Status, c.Reason, c.Message = corev1.ConditionTrue, imagePullFailed, text
-			}
-		}
+		stall(list, imagePullFailed, text)
 	case s.Job.End != nil:
 		settle(list, corev1.ConditionTrue, false, imagePulled, text)
 	case out.Desired == 0:

@@ -103,6 +103,11 @@ func pulled(pod *corev1.Pod) (v1beta1.ImagePullPhase, string) {
 	case waits != nil && waits.Message != "":
 		return v1beta1.ImagePhasePulling, waits.Reason + ": " + waits.Message
 	}
+	return scheduled(pod)
+}
+
+// scheduled returns how far a pod is that no container says anything of.
+func scheduled(pod *corev1.Pod) (v1beta1.ImagePullPhase, string) {
 	for i := range pod.Status.Conditions {
 		c := &pod.Status.Conditions[i]
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {

@@ -193,6 +193,11 @@ func (s *scope) state(status *v1beta1.ImagePullJobStatus) (conditions.Cause, pro
 			return conditions.Cause{Reason: condition, Message: ended + "; " + workload.Text(err)}, moving
 		}
 	}
+	return s.running(status, ended)
+}
+
+// running returns how far a job is that nothing keeps from going on.
+func (s *scope) running(status *v1beta1.ImagePullJobStatus, ended string) (conditions.Cause, progressState) {
 	limit := s.facts.Granted
 	waits := status.Succeeded+status.Failed+status.Active < status.Desired
 	switch {
