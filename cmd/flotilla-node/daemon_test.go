@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,13 +12,11 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/apiserver"
@@ -30,23 +27,6 @@ import (
 )
 
 const system = "flotilla-system"
-
-// definition returns the CustomResourceDefinition of NodeImages, wherever the repository has it.
-func definition(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
-	t.Helper()
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	for _, folder := range []string{".", "unserved"} {
-		data, err := os.ReadFile(filepath.Join("..", "..", "apis", "crds", folder, "apps.kruise.io_nodeimages.yaml"))
-		if err == nil {
-			err = yaml.Unmarshal(data, crd)
-		}
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			t.Fatal(err)
-		}
-	}
-	crd.Spec.Conversion = nil // nothing converts here
-	return crd
-}
 
 // asDaemon gives the daemon of node a its rights, as the chart and the agent do, and returns a configuration with the
 // token of its pod.
@@ -116,10 +96,8 @@ func nodeImage(node string, images ...string) *v1beta1.NodeImage {
 
 // TestDaemonOnARealAPIServer runs the program with the rights of its chart and the token of its pod.
 func TestDaemonOnARealAPIServer(t *testing.T) {
-	config := apiserver.ForTest(t, "clonesets.apps.kruise.io", "nodepodprobes.apps.kruise.io")
-	if err := apiserver.InstallOthers(config, []*apiextensionsv1.CustomResourceDefinition{definition(t)}); err != nil {
-		t.Fatal(err)
-	}
+	config := apiserver.ForTest(t, "nodeimages.apps.kruise.io", "nodepodprobes.apps.kruise.io",
+		"containerrecreaterequests.apps.kruise.io")
 	admin, err := client.New(config, client.Options{Scheme: apiserver.Scheme(t)})
 	if err != nil {
 		t.Fatal(err)
