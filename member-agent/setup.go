@@ -241,8 +241,8 @@ func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options, g *g
 	}
 	env := &workload.Env{
 		Manager: mgr, Clock: options.MemberClock, Workers: options.Workers, ClusterName: options.ClusterName,
-		ShortHash: options.CloneSetShortHash, Distributes: options.Distributes, PullSecrets: options.PullSecrets, Namespace: options.Namespace, Gate: g,
-		Disruptions: keeper,
+		ShortHash: options.CloneSetShortHash, Distributes: options.Distributes, PullSecrets: options.PullSecrets,
+		Namespace: options.Namespace, Gate: g, Disruptions: keeper,
 	}
 	for _, kind := range g.kinds {
 		if err := kind.Add(ctx, env); err != nil {

@@ -13,11 +13,10 @@ import (
 )
 
 const (
-	// HubName is the name of the policy of a hub, MemberName that of a member, and of their bindings.
-	HubName, MemberName = "flotilla-hub-warnings", "flotilla-member-warnings"
-	// Runs is the line of the policy of a hub that says that controllers of Kubernetes run in the hub's own cluster, and
-	// RunsNot the line where none do.
-	Runs, RunsNot = "expression: 1 > 0 # the hub runs workloads", "expression: 0 > 1"
+	hubName, memberName = "flotilla-hub-warnings", "flotilla-member-warnings"
+	// runs is the line of the policy of a hub that says that controllers of Kubernetes run in the hub's own cluster, and
+	// runsNot the line where none do. The chart replaces it too.
+	runs, runsNot = "expression: 1 > 0 # the hub runs workloads", "expression: 0 > 1"
 )
 
 //go:embed hub.yaml
@@ -31,13 +30,13 @@ var member string
 func Hub(runsWorkloads bool) ([]*unstructured.Unstructured, error) {
 	text := hub
 	if !runsWorkloads {
-		text = strings.Replace(text, Runs, RunsNot, 1)
+		text = strings.Replace(text, runs, runsNot, 1)
 	}
-	return decode(text, HubName)
+	return decode(text, hubName)
 }
 
 // Member returns the policy of a member and its binding. It errs only if the file is broken.
-func Member() ([]*unstructured.Unstructured, error) { return decode(member, MemberName) }
+func Member() ([]*unstructured.Unstructured, error) { return decode(member, memberName) }
 
 func decode(text, name string) ([]*unstructured.Unstructured, error) {
 	objects, err := manifests.Decode(text)

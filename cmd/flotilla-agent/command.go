@@ -191,21 +191,7 @@ func run(ctx context.Context, f *flags) error {
 	if err != nil {
 		return err
 	}
-	options := memberagent.Options{
-		ClusterName: f.clusterName, Namespace: f.leaderNamespace, Version: version(), Workers: f.workers,
-		Clock: clocks.New(), CloneSetShortHash: f.cloneSetShortHash, Distributes: f.resourceDistribution,
-		PullSecrets: f.pullSecrets, Allowed: allowed,
-	}
-	memberTime := servertime.New(options.Clock, log.WithName("clock"))
-	member.Wrap(memberTime.Wrap)
-	options.MemberClock = memberTime
-	options.HubKind = memberagent.HubKind(f.hubKind)
-	switch {
-	case f.hubKubeconfig != "":
-		options.Hub, err = loadConfig("--hub-kubeconfig", f.hubKubeconfig)
-	case f.hubSecret != "":
-		err = f.joined(ctx, member, log, &options)
-	}
+	options, err := f.options(ctx, member, log, allowed)
 	if err != nil {
 		return err
 	}
@@ -243,6 +229,30 @@ func run(ctx context.Context, f *flags) error {
 	log.Info("flotilla-agent starts", "version", options.Version, "member", member.Host, "cluster", options.ClusterName,
 		"hub", hubHost(options.Hub))
 	return mgr.Start(ctx)
+}
+
+// options are the agent's options, as the flags ask for them. It makes the member's configuration tell the time of its
+// API server.
+func (f *flags) options(
+	ctx context.Context, member *rest.Config, log logr.Logger, allowed apply.Allowed,
+) (memberagent.Options, error) {
+	options := memberagent.Options{
+		ClusterName: f.clusterName, Namespace: f.leaderNamespace, Version: version(), Workers: f.workers,
+		Clock: clocks.New(), CloneSetShortHash: f.cloneSetShortHash, Distributes: f.resourceDistribution,
+		PullSecrets: f.pullSecrets, Allowed: allowed,
+	}
+	memberTime := servertime.New(options.Clock, log.WithName("clock"))
+	member.Wrap(memberTime.Wrap)
+	options.MemberClock = memberTime
+	options.HubKind = memberagent.HubKind(f.hubKind)
+	var err error
+	switch {
+	case f.hubKubeconfig != "":
+		options.Hub, err = loadConfig("--hub-kubeconfig", f.hubKubeconfig)
+	case f.hubSecret != "":
+		err = f.joined(ctx, member, log, &options)
+	}
+	return options, err
 }
 
 func hubHost(hub *rest.Config) string {

@@ -168,8 +168,8 @@ func decode(data []byte) (*Request, metav1.TypeMeta, error) {
 	return &Request{AdmissionRequest: review.Request}, review.TypeMeta, err
 }
 
-// decodePod is decode for an endpoint that is asked about new pods: it decodes the pod, which is most of the request, in
-// the same pass. What has no pod, or one that cannot be decoded, is left to decode.
+// decodePod is decode for an endpoint that is asked about new pods: it decodes the pod, which is most of the request,
+// in the same pass. What has no pod, or one that cannot be decoded, is left to decode.
 func decodePod(data []byte) (*Request, metav1.TypeMeta, error) {
 	var review struct {
 		metav1.TypeMeta `json:",inline"`

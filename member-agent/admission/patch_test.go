@@ -194,7 +194,7 @@ func TestPatchOfAnyPods(t *testing.T) {
 		},
 		func(v *intstr.IntOrString, c randfill.Continue) { *v = intstr.FromInt32(c.Int31()) },
 		func(s *metav1.Time, c randfill.Continue) { *s = metav1.Unix(c.Int63n(1<<30), 0).Rfc3339Copy() },
-		func(s *metav1.FieldsV1, _ randfill.Continue) { s.Raw = []byte("{}") },
+		func(s *metav1.FieldsV1, _ randfill.Continue) { s.SetRawString("{}") },
 		func(s *string, c randfill.Continue) { *s = strconv.Itoa(c.Intn(5)) },
 	)
 	for range 300 {

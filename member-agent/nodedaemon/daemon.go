@@ -167,7 +167,7 @@ func (d *Daemon) Start(ctx context.Context) error {
 	if err != nil || connection == nil {
 		return err
 	}
-	defer connection.Close(context.WithoutCancel(ctx))
+	defer func() { _ = connection.Close(context.WithoutCancel(ctx)) }() // the program ends
 	if err := d.add(connection); err != nil {
 		return err
 	}

@@ -48,7 +48,8 @@ func TestRights(t *testing.T) {
 // bring it.
 func TestRules(t *testing.T) {
 	for name, rules := range map[string]any{"agent": OwnRules(), "agent-carried": CarriedRules(),
-		"agent-distribution": DistributionRules(), "agent-pull-secrets": PullSecretRules(), "agent-namespace": NamespaceRules()} {
+		"agent-distribution": DistributionRules(), "agent-pull-secrets": PullSecretRules(),
+		"agent-namespace": NamespaceRules()} {
 		t.Run(name, func(t *testing.T) {
 			got, err := yaml.Marshal(rules)
 			if err != nil {

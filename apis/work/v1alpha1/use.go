@@ -106,8 +106,8 @@ func BroadcastJobUse(status *apps.BroadcastJobStatus) SubsetUse {
 	}
 }
 
-// ImagePullJobUse is what an ImagePullJob of a member uses of its share, by its status. Nodes count as pods: updated are
-// those that were asked to pull, and unavailable are those that pull now.
+// ImagePullJobUse is what an ImagePullJob of a member uses of its share, by its status. Nodes count as pods: updated
+// are those that were asked to pull, and unavailable are those that pull now.
 func ImagePullJobUse(status *apps.ImagePullJobStatus) SubsetUse {
 	ended := max(status.Succeeded, 0) + max(status.Failed, 0)
 	active := max(status.Active, 0)

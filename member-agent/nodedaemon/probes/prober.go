@@ -54,7 +54,7 @@ func newProber(env nodedaemon.Env) *prober {
 	return &prober{
 		env: env, checker: newChecker(env.Runtime), containers: &containers{runtime: env.Runtime, clock: env.Clock},
 		slots: make(chan struct{}, atOnce), changed: make(chan struct{}, 1), probes: map[id]*probe{},
-		jitter: func(period time.Duration) time.Duration { return rand.N(period) },
+		jitter: rand.N[time.Duration],
 	}
 }
 

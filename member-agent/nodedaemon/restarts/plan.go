@@ -328,6 +328,13 @@ func (p *pass) decide(wanted *v1beta1.ContainerRecreateRequestContainer, state *
 		p.missing(target, state)
 		return
 	}
+	p.proceed(key, target, wanted, current, state)
+}
+
+// proceed brings the state of a container that the runtime lists up to date, and plans its stop.
+// target is the ID of the one that was being stopped.
+func (p *pass) proceed(key StopKey, target string, wanted *v1beta1.ContainerRecreateRequestContainer, current Container,
+	state *v1beta1.ContainerRecreateState) {
 	if target != "" && !state.IsKilled && (current.ID != target || !current.Running) {
 		// The stop ended while no daemon ran.
 		state.IsKilled, state.Message = true, ""

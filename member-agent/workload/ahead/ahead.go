@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
@@ -64,7 +65,7 @@ func Of(object metav1.Object, strategy *v1beta1.InPlaceUpdateStrategy) (a Wish) 
 	annotations := object.GetAnnotations()
 	if text, ok := annotations[annotationAheadParallelism]; ok {
 		value := intstr.Parse(text)
-		if _, err := intstr.GetScaledValueFromIntOrPercent(&value, 100, true); err == nil {
+		if _, err := budget.Scaled(value, 100, budget.Up); err == nil {
 			a.Parallelism = &value
 		}
 	}
@@ -152,7 +153,8 @@ func Pull[T client.Object, M any](
 		err = bring(ctx, c, p, a, images)
 	}
 	if err != nil {
-		c.Events.Eventf(p.Object, nil, corev1.EventTypeWarning, "FailedCreateImagePullJob", "PullAhead", "%s", workload.Note(err))
+		c.Events.Eventf(p.Object, nil, corev1.EventTypeWarning, "FailedCreateImagePullJob", "PullAhead", "%s",
+			workload.Note(err))
 		p.Sooner(retryAhead)
 		return
 	}

@@ -19,9 +19,9 @@ import (
 func storedRevision(hash, image, log string) *appsv1.ControllerRevision {
 	return &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{Name: "web-" + hash, Labels: map[string]string{podset.LabelRevision: hash}},
-		Data: runtime.RawExtension{Raw: fmt.Appendf(nil, `{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"app":"web"}},`+
-			`"spec":{"imagePullSecrets":[{"name":"registry"}],"containers":[{"name":"main","image":%q},{"name":"log","image":%q}]}}}}`,
-			image, log)},
+		Data: runtime.RawExtension{Raw: fmt.Appendf(nil, `{"spec":{"template":{"$patch":"replace",`+
+			`"metadata":{"labels":{"app":"web"}},"spec":{"imagePullSecrets":[{"name":"registry"}],`+
+			`"containers":[{"name":"main","image":%q},{"name":"log","image":%q}]}}}}`, image, log)},
 	}
 }
 
@@ -87,7 +87,8 @@ func TestImagesAreOnlyPulledAheadOfUpdatesInPlace(t *testing.T) {
 func TestJobThatPullsAhead(t *testing.T) {
 	a := aheadOf(t, "old")
 	a.Timeout = new(int32(60))
-	job := a.job(&v1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u"}}, "main", "web:2")
+	set := &v1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u"}}
+	job := a.job(set, "main", "web:2")
 	if job.Name != "web-new-main" || job.Spec.Image != "web:2" || *job.Spec.PullPolicy.TimeoutSeconds != 60 ||
 		job.Spec.PullSecrets[0] != "registry" || job.OwnerReferences[0].UID != "u" {
 		t.Errorf("%+v", job)

@@ -86,8 +86,9 @@ func (r *Reconciler) save(ctx context.Context, s *scope) (bool, error) {
 	return false, nil
 }
 
-// lacksNodes reports whether the job would end while the cache lacks a node, and then looks again soon. An end is final,
-// and the cache of nodes can be behind that of the jobs, so that a node that was there before the job would get no pod.
+// lacksNodes reports whether the job would end while the cache lacks a node, and then looks again soon. An end is
+// final, and the cache of nodes can be behind that of the jobs, so that a node that is older than the job would get no
+// pod.
 func (r *Reconciler) lacksNodes(ctx context.Context, s *scope) (bool, error) {
 	order := s.facts.Policy.Order
 	if s.plan.Decided.Phase != completions.PhaseCompleted || !s.facts.Progress.Ended.IsZero() ||

@@ -25,13 +25,15 @@ func TestEndsOnlyWithAllNodes(t *testing.T) {
 		failed error
 		waits  bool
 	}{
-		"all nodes are known":            {phase: completed, names: []string{"a"}},
-		"a node is gone":                 {phase: completed},
-		"a node is not known yet":        {phase: completed, names: []string{"a", "b"}, waits: true},
-		"the job still runs":             {phase: completions.PhaseRunning, names: []string{"a", "b"}},
-		"the job has ended":              {phase: completed, ended: ended, names: []string{"a", "b"}},
-		"a hub ends the job":             {phase: completed, order: &completions.Order{Ended: true}, names: []string{"a", "b"}},
-		"a hub lets the job run":         {phase: completed, order: &completions.Order{}, names: []string{"a", "b"}, waits: true},
+		"all nodes are known":     {phase: completed, names: []string{"a"}},
+		"a node is gone":          {phase: completed},
+		"a node is not known yet": {phase: completed, names: []string{"a", "b"}, waits: true},
+		"the job still runs":      {phase: completions.PhaseRunning, names: []string{"a", "b"}},
+		"the job has ended":       {phase: completed, ended: ended, names: []string{"a", "b"}},
+		"a hub ends the job": {phase: completed, order: &completions.Order{Ended: true},
+			names: []string{"a", "b"}},
+		"a hub lets the job run": {phase: completed, order: &completions.Order{},
+			names: []string{"a", "b"}, waits: true},
 		"the API server does not answer": {phase: completed, failed: errors.New("timeout")},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -82,8 +82,8 @@ func (s *scope) conditions(status *v1beta1.ImageListPullJobStatus) []metav1.Cond
 		reconciling.Status = metav1.ConditionTrue
 	case status.Succeeded < status.Desired:
 		first := status.FailedImageStatuses[0]
-		cause = conditions.Cause{Reason: reasonPullFailed, Message: fmt.Sprintf("%d of %d images are on all nodes; %s is not: "+
-			"see ImagePullJob %s", status.Succeeded, status.Desired, first.Name, first.ImagePullJob)}
+		cause = conditions.Cause{Reason: reasonPullFailed, Message: fmt.Sprintf("%d of %d images are on all nodes; %s is "+
+			"not: see ImagePullJob %s", status.Succeeded, status.Desired, first.Name, first.ImagePullJob)}
 		stalled.Status, stalled.Reason, stalled.Message = metav1.ConditionTrue, cause.Reason, cause.Message
 	case never:
 		cause = conditions.Cause{Reason: reasonNodesDone, Message: "all images are on all nodes; completionPolicy.type is " +

@@ -208,12 +208,12 @@ func (s *scope) running(status *v1beta1.ImagePullJobStatus, ended string) (condi
 		return conditions.Cause{Reason: reasonNodesDone, Message: ended + "; completionPolicy.type is Never, so the job " +
 			"waits for more nodes"}, atRest
 	case waits && limit != nil && *limit == 0 && s.Budget.Expired:
-		return conditions.Cause{Reason: reasonHubUnreachable, Message: ended + "; the hub cannot be reached, so that no more " +
-			"nodes begin to pull"}, moving
+		return conditions.Cause{Reason: reasonHubUnreachable, Message: ended + "; the hub cannot be reached, so that no " +
+			"more nodes begin to pull"}, moving
 	case waits && limit == nil && s.job.Spec.Parallelism != nil &&
 		strings.TrimSuffix(s.job.Spec.Parallelism.String(), "%") == "0":
-		return conditions.Cause{Reason: reasonParallelism, Message: ended + "; parallelism is 0, so that no more nodes begin " +
-			"to pull: raise it"}, moving
+		return conditions.Cause{Reason: reasonParallelism, Message: ended + "; parallelism is 0, so that no more nodes " +
+			"begin to pull: raise it"}, moving
 	case s.unschedulable != "":
 		ended += "; a pod waits for its node: " + s.unschedulable
 	}

@@ -32,7 +32,8 @@ func job(uid types.UID, secrets ...string) *v1beta1.ImagePullJob {
 }
 
 func tag(name string, owners ...types.UID) v1beta1.ImageTagSpec {
-	out := v1beta1.ImageTagSpec{Tag: name, PullPolicy: &v1beta1.ImageTagPullPolicy{TTLSecondsAfterFinished: new(int32(60))}}
+	out := v1beta1.ImageTagSpec{Tag: name,
+		PullPolicy: &v1beta1.ImageTagPullPolicy{TTLSecondsAfterFinished: new(int32(60))}}
 	for _, uid := range owners {
 		out.OwnerReferences = append(out.OwnerReferences, v1beta1.JobReference{Kind: "ImagePullJob", UID: uid})
 	}

@@ -113,32 +113,7 @@ func write(out io.Writer, a *explain.Answer) error {
 	if len(a.Cells) > 0 {
 		text.WriteString("\n")
 	}
-	for _, c := range a.Cells {
-		fmt.Fprintf(
-			&text,
-			"%s has %d: %s [%s]\n",
-			explain.Place(c.Cluster, c.Zone, c.Subset),
-			c.Replicas,
-			c.Why,
-			c.Reason.Code,
-		)
-		for _, now := range c.Now {
-			fmt.Fprintf(&text, "  now: %s\n", now)
-		}
-	}
-	for _, u := range a.Unplaced {
-		of := ""
-		if u.Subset != "" {
-			of = " of subset " + u.Subset
-		}
-		fmt.Fprintf(&text, "not placed%s: %d: %s [%s]\n", of, u.Replicas, u.Why, u.Reason.Code)
-	}
-	for _, w := range a.Without {
-		fmt.Fprintf(&text, "%s has none\n", w.Cluster)
-		for _, now := range w.Now {
-			fmt.Fprintf(&text, "  now: %s\n", now)
-		}
-	}
+	writePlaces(&text, a)
 	if len(a.Cells)+len(a.Unplaced) > 0 {
 		fmt.Fprintf(&text, "\nThe words in brackets are explained in %s\n", explain.Page)
 	}
@@ -146,4 +121,28 @@ func write(out io.Writer, a *explain.Answer) error {
 		return fmt.Errorf("write the answer: %w", err)
 	}
 	return nil
+}
+
+// writePlaces writes what is in which cell, what is not placed, and which members have nothing.
+func writePlaces(text *strings.Builder, a *explain.Answer) {
+	for _, c := range a.Cells {
+		fmt.Fprintf(text, "%s has %d: %s [%s]\n", explain.Place(c.Cluster, c.Zone, c.Subset), c.Replicas, c.Why,
+			c.Reason.Code)
+		for _, now := range c.Now {
+			fmt.Fprintf(text, "  now: %s\n", now)
+		}
+	}
+	for _, u := range a.Unplaced {
+		of := ""
+		if u.Subset != "" {
+			of = " of subset " + u.Subset
+		}
+		fmt.Fprintf(text, "not placed%s: %d: %s [%s]\n", of, u.Replicas, u.Why, u.Reason.Code)
+	}
+	for _, w := range a.Without {
+		fmt.Fprintf(text, "%s has none\n", w.Cluster)
+		for _, now := range w.Now {
+			fmt.Fprintf(text, "  now: %s\n", now)
+		}
+	}
 }

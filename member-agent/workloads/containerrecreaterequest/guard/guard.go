@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -192,20 +193,15 @@ func fillContainer(wanted *v1beta1.ContainerRecreateRequestContainer, pod *corev
 	if wanted.PreStop != nil || wanted.Ports != nil || wanted.StatusContext != nil {
 		return fmt.Sprintf("preStop, ports and statusContext of container %s are filled in: leave them out", wanted.Name)
 	}
-	var container *corev1.Container
-	for i := range pod.Spec.Containers {
-		if pod.Spec.Containers[i].Name == wanted.Name {
-			container = &pod.Spec.Containers[i]
-		}
-	}
-	if container == nil {
-		for i := range pod.Spec.InitContainers {
-			if pod.Spec.InitContainers[i].Name == wanted.Name {
-				return fmt.Sprintf("%s is an init container of pod %s: only other containers restart", wanted.Name, pod.Name)
-			}
-		}
+	named := func(c corev1.Container) bool { return c.Name == wanted.Name }
+	at := slices.IndexFunc(pod.Spec.Containers, named)
+	switch {
+	case at < 0 && slices.ContainsFunc(pod.Spec.InitContainers, named):
+		return fmt.Sprintf("%s is an init container of pod %s: only other containers restart", wanted.Name, pod.Name)
+	case at < 0:
 		return fmt.Sprintf("pod %s has no container %s", pod.Name, wanted.Name)
 	}
+	container := &pod.Spec.Containers[at]
 	for i := range pod.Status.ContainerStatuses {
 		if status := &pod.Status.ContainerStatuses[i]; status.Name == wanted.Name && status.ContainerID != "" {
 			wanted.StatusContext = &v1beta1.ContainerRecreateRequestContainerContext{

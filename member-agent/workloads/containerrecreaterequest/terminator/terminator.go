@@ -61,8 +61,7 @@ type decision struct {
 
 // decide returns what becomes of the pod.
 func decide(pod *corev1.Pod) (d decision) {
-	if pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning ||
-		pod.Spec.RestartPolicy == corev1.RestartPolicyAlways {
+	if !mayEnd(pod) {
 		return decision{}
 	}
 	ended := map[string]*corev1.ContainerStateTerminated{}
@@ -90,6 +89,11 @@ func decide(pod *corev1.Pod) (d decision) {
 			d.stop = append(d.stop, c.Name)
 		}
 	}
+	return d.of(mains, ignored, phase)
+}
+
+// of completes the decision about a pod with so many main containers, which have ended, and sidecars that are ignored.
+func (d decision) of(mains, ignored int, phase corev1.PodPhase) decision {
 	switch {
 	case mains == 0:
 		return decision{}
@@ -97,6 +101,12 @@ func decide(pod *corev1.Pod) (d decision) {
 		d.phase = phase
 	}
 	return d
+}
+
+// mayEnd reports whether the pod runs, and ends with its containers.
+func mayEnd(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning &&
+		pod.Spec.RestartPolicy != corev1.RestartPolicyAlways
 }
 
 // isTrue reports whether a variable of the container is "true".

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,8 +48,8 @@ func reviewOf(b *testing.B, pod *corev1.Pod) []byte {
 func usualPod(app string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "p", Labels: map[string]string{"app": app},
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kube-controller-manager", Operation: "Update",
-			FieldsV1: &metav1.FieldsV1{Raw: fmt.Appendf(nil, `{"f:spec":{"f:x":{%s"f:y":{}}}}`,
-				bytes.Repeat([]byte(`"f:terminationMessagePath":{},`), 50))}}}}}
+			FieldsV1: metav1.NewFieldsV1(fmt.Sprintf(`{"f:spec":{"f:x":{%s"f:y":{}}}}`,
+				strings.Repeat(`"f:terminationMessagePath":{},`, 50)))}}}}
 	for _, name := range []string{"main", "proxy"} {
 		container := corev1.Container{Name: name, Image: "registry.example/team/" + name + ":1.2.3",
 			Args: []string{"--listen=:8080", "--verbose"}}
