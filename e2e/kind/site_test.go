@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -208,7 +209,7 @@ func (s *site) connect(name string) {
 	c.nodes = strings.Fields(s.run("kind get nodes --name " + c.kind))
 	slices.Sort(c.nodes)
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{apps.AddToScheme, topology.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{apps.AddToScheme, corev1.AddToScheme, topology.AddToScheme} {
 		if err := add(scheme); err != nil {
 			s.t.Fatal(err)
 		}

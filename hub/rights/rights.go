@@ -81,7 +81,8 @@ func Rules() []rbacv1.PolicyRule {
 		// What keeps a namespace that is protected: only metadata is read.
 		rule("", "pods", "list"),
 		rule(crds, "customresourcedefinitions", read+" patch",
-			"advancedcronjobs.apps.kruise.io", "clonesets.apps.kruise.io", "daemonsets.apps.kruise.io",
+			"advancedcronjobs.apps.kruise.io", "clonesets.apps.kruise.io",
+			"containerrecreaterequests.apps.kruise.io", "daemonsets.apps.kruise.io",
 			"persistentpodstates.apps.kruise.io", "podunavailablebudgets.policy.kruise.io",
 			"resourcedistributions.apps.kruise.io", "sidecarsets.apps.kruise.io", "statefulsets.apps.kruise.io",
 			"uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),

@@ -4,14 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
 	"github.com/go-logr/logr"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/flotilla-dev/flotilla/apis/crds"
+	hub "github.com/flotilla-dev/flotilla/hub/rights"
+	member "github.com/flotilla-dev/flotilla/member-agent/rights"
 )
 
 const cloneSets = "clonesets.apps.kruise.io"
@@ -185,5 +190,27 @@ func TestOurDefinitions(t *testing.T) {
 		"podunavailablebudgets.policy.kruise.io]"
 	if got := fmt.Sprint(s.definitions.names); got != want {
 		t.Errorf("cared for are %s, want %s", got, want)
+	}
+}
+
+// TestDefinitionsMayBeChanged holds that both programs have the right to change each definition that they care for.
+func TestDefinitionsMayBeChanged(t *testing.T) {
+	names, err := convertedNames()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for program, rules := range map[string][]rbacv1.PolicyRule{"hub": hub.Rules(), "agent": member.OwnRules()} {
+		for _, name := range names {
+			may := sets.New[string]()
+			for _, rule := range rules {
+				if slices.Contains(rule.Resources, "customresourcedefinitions") &&
+					(len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, name)) {
+					may.Insert(rule.Verbs...)
+				}
+			}
+			if !may.HasAll("get", "list", "watch", "patch") {
+				t.Errorf("of definition %s the %s has the rights %v", name, program, sets.List(may))
+			}
+		}
 	}
 }
