@@ -126,6 +126,7 @@ func policy(namespace string) string {
 
 func TestHub(t *testing.T) {
 	config := apiserver.ForTest(t, "clonesets.apps.kruise.io", "sidecarsets.apps.kruise.io",
+		"ephemeraljobs.apps.kruise.io", "imagepulljobs.apps.kruise.io",
 		"podunavailablebudgets.policy.kruise.io", "federationpolicies.topology.flotilla.dev")
 	w := newWorld(t, config)
 	clone := func(namespace string) string {
@@ -148,6 +149,11 @@ func TestHub(t *testing.T) {
 			"topology.flotilla.dev/federated=true"},
 		"a SidecarSet without the label": {manifest("SidecarSet", "apps.kruise.io/v1beta1", "", sidecars),
 			"no member gets this SidecarSet: it has no label"},
+		"an EphemeralJob": {manifest("EphemeralJob", "apps.kruise.io/v1alpha1", "shop", `{selector: {matchLabels: {a: b}},
+  template: {ephemeralContainers: [{name: d, image: i, terminationMessagePolicy: File}]}}`),
+			"a hub sends no EphemeralJob to members"},
+		"an ImagePullJob that stays": {manifest("ImagePullJob", "apps.kruise.io/v1beta1", "local", "{image: i}"),
+			"no member gets this ImagePullJob"},
 		"a policy":                 {policy("shop"), ""},
 		"a policy that is useless": {policy("local"), "this FederationPolicy places nothing: namespace local"},
 		"a Deployment for members": {manifest("Deployment", "apps/v1", "shop", scaled),

@@ -184,6 +184,14 @@ func TestWaveWaitsForPodsInAState(t *testing.T) {
 	if d = plan(t, f); !strings.Contains(d.Wave, "pods in role=leader: 2") {
 		t.Fatalf("with two leaders: %q", d.Wave)
 	}
+	if f.Members[2].Name != "west" {
+		t.Fatalf("members %+v", f.Members)
+	}
+	f.Members[2].Silent = true
+	if d = plan(t, f); strings.Contains(d.Wave, "pods in role=leader") {
+		t.Fatalf("a member that is silent still leads: %q", d.Wave)
+	}
+	f.Members[2].Silent = false
 	lead("west", 0)
 	for range 3 {
 		d = plan(t, f)

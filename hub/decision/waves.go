@@ -57,11 +57,22 @@ func holdToWaves(d *draft, spec *topology.WorkloadPlacementSpec, pools []pool, n
 	return decision
 }
 
-// podsIn returns how many pods members reported in a state of a probe, over all of them.
+// podsIn returns how many pods members reported in a state of a probe, over all members but those that are silent or
+// lost: what they reported may be no more.
 func (d *draft) podsIn(state string) int64 {
+	gone := map[string]bool{}
+	for at, code := range d.left {
+		if lost(code) {
+			gone[at.cluster] = true
+		}
+	}
 	var n int64
-	for _, report := range d.reports {
-		for _, s := range report.States {
+	for i := range d.facts.Members {
+		m := &d.facts.Members[i]
+		if m.Silent || gone[m.Name] {
+			continue
+		}
+		for _, s := range d.reports[m.Name].States {
 			if s.State == state {
 				n += int64(s.Pods)
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -34,7 +35,7 @@ func OfWorkload(expression string, o runtime.Object, pods func(state string) int
 		cel.UnaryBinding(func(state ref.Val) ref.Val {
 			text, _ := state.Value().(string)
 			n := pods(text)
-			if saw := fmt.Sprintf("%s: %d", text, n); !slices.Contains(asked, saw) {
+			if saw := text + ": " + few(n); !slices.Contains(asked, saw) {
 				asked = append(asked, saw)
 			}
 			return types.Int(n)
@@ -44,6 +45,14 @@ func OfWorkload(expression string, o runtime.Object, pods func(state string) int
 		why += "; pods in " + strings.Join(asked, ", ")
 	}
 	return why
+}
+
+// few says how many pods are in a state. What an unmet check says is stored, and is not to change with each pod.
+func few(n int64) string {
+	if n > 2 {
+		return "3 or more"
+	}
+	return strconv.FormatInt(n, 10)
 }
 
 // OfAnswer returns why an expression does not hold of an answer by HTTP, "" where it does. Its variables are status,

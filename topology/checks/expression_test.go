@@ -13,13 +13,16 @@ func TestOfWorkload(t *testing.T) {
 	o := &apps.CloneSet{Status: apps.CloneSetStatus{Replicas: 3,
 		Conditions: []apps.CloneSetCondition{{Type: "Ready", Status: "True"}}}}
 	o.ObjectMeta = metav1.ObjectMeta{Name: "web", Labels: map[string]string{"a": "b"}}
-	pods := func(state string) int64 { return map[string]int64{"role=leader": 1, "role=follower": 2}[state] }
+	pods := func(state string) int64 {
+		return map[string]int64{"role=leader": 1, "role=follower": 2, "a=many": 40}[state]
+	}
 	for expression, want := range map[string]string{
 		"object.status.replicas == 3": "",
 		"object.status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')": "",
 		"pods('role=leader') == 1":        "",
 		"pods('role=follower') == 1":      "pods('role=follower') == 1 is false; pods in role=follower: 2",
 		"pods('a=b') + pods('a=b') == 1":  "is false; pods in a=b: 0",
+		"pods('a=many') == 1":             "is false; pods in a=many: 3 or more",
 		"pods(1) == 1":                    "found no matching overload",
 		"object.metadata.labels.a == 'b'": "",
 		"object.status.replicas > 3":      "object.status.replicas > 3 is false",

@@ -100,8 +100,8 @@ func (r *Reconciler) lacksNodes(ctx context.Context, s *scope) (bool, error) {
 		return false, err
 	}
 	known := sets.New[string]()
-	for _, node := range r.Nodes() {
-		known.Insert(node.Name)
+	for i := range s.facts.Nodes { // the plan is made of these
+		known.Insert(s.facts.Nodes[i].Name)
 	}
 	if known.HasAll(names...) {
 		return false, nil

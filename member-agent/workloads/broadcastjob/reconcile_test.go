@@ -6,12 +6,8 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/completions"
-	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // The watch of nodes can be behind that of jobs: a job whose known nodes are done does not end before all are known.
@@ -38,10 +34,8 @@ func TestEndsOnlyWithAllNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &Reconciler{nodeNames: func(context.Context) ([]string, error) { return c.names, c.failed }}
-			r.Controller = workload.New(workload.Parts{Nodes: func() []*corev1.Node {
-				return []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}
-			}}, r.kind())
 			s := &scope{pass: &pass{}, job: &v1beta1.BroadcastJob{}}
+			s.facts.Nodes = []completions.Node{{Name: "a"}}
 			s.plan.Decided.Phase, s.facts.Progress.Ended, s.facts.Policy.Order = c.phase, c.ended, c.order
 			waits, err := r.lacksNodes(t.Context(), s)
 			if waits != c.waits || !errors.Is(err, c.failed) || c.waits && s.Wake != nodesAgain {

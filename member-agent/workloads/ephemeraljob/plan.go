@@ -3,6 +3,7 @@ package ephemeraljob
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -55,7 +56,7 @@ func Compute(f Facts) Plan {
 	if end := f.Job.Status.CompletionTime; end != nil {
 		ttl := defaultTTL
 		if seconds := f.Job.Spec.TTLSecondsAfterFinished; seconds != nil {
-			ttl = time.Duration(*seconds) * time.Second
+			ttl = inSeconds(int64(*seconds))
 		}
 		left := end.Add(ttl).Sub(f.Now)
 		return Plan{Phase: f.Job.Status.Phase, Expired: left <= 0, Wake: max(0, left)}
@@ -123,13 +124,18 @@ func (f *Facts) settle(p *Plan) {
 		p.Phase = v1alpha1.EphemeralJobWaiting
 	}
 	if seconds := f.Job.Spec.ActiveDeadlineSeconds; seconds != nil {
-		left := p.Started.Add(time.Duration(*seconds) * time.Second).Sub(f.Now)
+		left := p.Started.Add(inSeconds(*seconds)).Sub(f.Now)
 		if left > 0 {
 			p.Wake = left
 			return
 		}
 		p.Phase, p.Ended, p.Overdue = v1alpha1.EphemeralJobFailed, true, true
 	}
+}
+
+// inSeconds returns so many seconds, as many as fit at most.
+func inSeconds(n int64) time.Duration {
+	return time.Duration(min(n, math.MaxInt32)) * time.Second
 }
 
 func (f *Facts) parallelism() int32 {
