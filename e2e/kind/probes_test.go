@@ -52,7 +52,7 @@ func (s *site) probes() {
 		return ""
 	})
 	s.settled("probed", map[string]int{"app:2": 3}, "east", "west")
-	if says := s.run("flotilla tree sts/probed --namespace shop"); !strings.Contains(says, "role=leader 1 (east 1)") {
+	if says := s.run("flotilla tree asts/probed --namespace shop"); !strings.Contains(says, "role=leader 1 (east 1)") {
 		s.t.Errorf("flotilla tree does not show the leader:\n%s", says)
 	}
 	s.run("kubectl --context east --namespace shop delete podprobemarker roles")
