@@ -30,7 +30,7 @@ func TestAnswers(t *testing.T) {
 // TestSidesTakeTurns: each side has as many creations, each one of its rounds, and none is always first.
 func TestSidesTakeTurns(t *testing.T) {
 	seen, first := map[side]map[int]bool{}, map[side]int{}
-	const rounds = 30
+	rounds := 8 * len(sides())
 	for i := range rounds * len(sides()) {
 		s, round := sideOf(i)
 		if seen[s] == nil {
