@@ -186,7 +186,9 @@ func (w *world) meet(ctx context.Context, o objects.Object) (err error) {
 	read.SetAPIVersion(o.APIVersion)
 	read.SetKind(o.Kind)
 	data := o.JSON
-	if group := schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).Group; group == apps.GroupVersion.Group {
+	// Kinds that have one version are not converted.
+	if group := schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).Group; group == apps.GroupVersion.Group &&
+		w.scheme.Recognizes(apps.GroupVersion.WithKind(o.Kind)) {
 		if data, err = w.convert(read); err != nil {
 			return err
 		}
