@@ -14,8 +14,8 @@ import (
 
 // gather reads what the plan needs. It reports false for a workload that is not to be acted on here.
 func (r *restarter) gather(ctx context.Context, object client.Object, asked order) (f facts, ours bool, err error) {
-	f = facts{order: asked, requests: map[string]*v1beta1.ContainerRecreateRequest{}}
-	limits, paused, err := r.kind.limits(object)
+	f = facts{order: asked, now: r.clock.Now(), requests: map[string]*v1beta1.ContainerRecreateRequest{}}
+	set, err := r.kind.read(object)
 	if err != nil {
 		return f, false, nil // the workload's own status says what is wrong
 	}
@@ -28,14 +28,15 @@ func (r *restarter) gather(ctx context.Context, object client.Object, asked orde
 		if err != nil {
 			return f, false, fmt.Errorf("read the budget: %w", err)
 		}
-		limits, paused = granted.Limits(limits), granted.Paused(paused) || granted.Expired
+		set.limits, set.paused = granted.Limits(set.limits), granted.Paused(set.paused) || granted.Expired
 	}
-	f.replicas, f.unavailable, f.held = limits.Replicas, limits.MaxUnavailable, paused
-	set, err := r.pods.Observe(object.GetUID(), nil)
+	f.replicas, f.unavailable, f.minReady = set.limits.Replicas, set.limits.MaxUnavailable, set.minReady
+	f.held = set.paused
+	pods, err := r.pods.Observe(object.GetUID(), nil)
 	if err != nil {
 		return f, false, err
 	}
-	f.pods = set.Active
+	f.pods = pods.Active
 	for _, pod := range f.pods {
 		request := &v1beta1.ContainerRecreateRequest{}
 		key := types.NamespacedName{Namespace: pod.Namespace, Name: asked.nameFor(pod.Name)}

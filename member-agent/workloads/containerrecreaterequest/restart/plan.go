@@ -17,6 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
@@ -56,6 +58,9 @@ type facts struct {
 	requests map[string]*v1beta1.ContainerRecreateRequest
 	// replicas is how many pods the workload is to have, unavailable how many of them may be unavailable.
 	replicas, unavailable int32
+	// minReady is how long a pod must be Ready to be available, in seconds.
+	minReady int32
+	now      time.Time
 	// held: no pod may become unavailable now.
 	held bool
 }
@@ -70,6 +75,8 @@ type plan struct {
 	left int
 	// failed says why the restart stops; empty: it goes on.
 	failed string
+	// blocked: all pods that have not restarted are available, and none may become unavailable.
+	blocked bool
 }
 
 // makePlan returns the plan.
@@ -79,7 +86,7 @@ func makePlan(f facts) plan {
 	healthy := int32(0)
 	for _, pod := range f.pods {
 		request := f.requests[pod.Name]
-		ready, flight := podstate.Ready(pod), false
+		available, flight := f.available(pod), false
 		if !f.through(pod) {
 			p.left++
 			switch {
@@ -89,30 +96,38 @@ func makePlan(f facts) plan {
 				flight = true
 			case !succeeded(request):
 				p.failed = cmp.Or(p.failed, fmt.Sprintf("pod %s: %s", pod.Name, why(request)))
-			case ready:
+			case available:
 				p.done, p.left = append(p.done, pod), p.left-1
 			}
 		}
-		if ready && !flight {
+		if available && !flight {
 			healthy++
 		}
 	}
 	if p.failed != "" || f.held {
 		return p
 	}
-	slices.SortFunc(waiting, first)
+	slices.SortFunc(waiting, f.first)
 	room := f.unavailable - max(f.replicas-healthy, 0)
 	for _, pod := range waiting {
 		switch {
 		case !started(pod, f.order.Containers):
-		case !podstate.Ready(pod):
+		case !f.available(pod):
 			p.create = append(p.create, pod) // it is unavailable already
 		case room > 0:
 			room--
 			p.create = append(p.create, pod)
 		}
 	}
+	p.blocked = f.unavailable == 0 && p.left > 0 && len(waiting) == p.left && len(p.create) == 0
 	return p
+}
+
+// available reports whether the pod counts as available for the controller of its workload.
+func (f facts) available(pod *corev1.Pod) bool {
+	available, _ := podstate.Available(pod, f.minReady, f.now)
+	progress, _ := inplace.Observe(pod, f.now)
+	return available && lifecycle.Available(pod) && progress == inplace.Settled
 }
 
 // through reports whether the pod needs no restart: it had one, or it is younger.
@@ -120,10 +135,10 @@ func (f facts) through(pod *corev1.Pod) bool {
 	return pod.Annotations[v1beta1.AnnotationRestarted] == f.order.At || pod.CreationTimestamp.After(f.order.at)
 }
 
-// first puts pods that are not ready first, then those with the higher name, as the highest ordinal.
-func first(a, b *corev1.Pod) int {
+// first puts pods that are not available first, then those with the higher name, as the highest ordinal.
+func (f facts) first(a, b *corev1.Pod) int {
 	rank := func(pod *corev1.Pod) int {
-		if podstate.Ready(pod) {
+		if f.available(pod) {
 			return 1
 		}
 		return 0

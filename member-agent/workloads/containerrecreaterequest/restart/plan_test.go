@@ -111,10 +111,29 @@ func TestPlan(t *testing.T) {
 			"create , done , left 4, pod web-3: its containers did not restart"},
 		{"paused, or the lease has expired", func(_ []*corev1.Pod, f *facts) { f.held = true }, requests{"web-3": done},
 			"create , done web-3, left 3"},
-		{"nothing is granted", func(_ []*corev1.Pod, f *facts) { f.unavailable = 0 }, nil, "create , done , left 4"},
+		{"nothing is granted", func(_ []*corev1.Pod, f *facts) { f.unavailable = 0 }, nil,
+			"create , done , left 4, blocked"},
+		{"nothing is granted, but a pod is unavailable", func(p []*corev1.Pod, f *facts) {
+			f.unavailable = 0
+			setReady(p[1], false)
+		}, nil, "create web-1, done , left 4"},
+		{"one has restarted, but is not ready for minReadySeconds", func(p []*corev1.Pod, f *facts) {
+			f.minReady = 30
+			p[3].Status.Conditions[0].LastTransitionTime = metav1.NewTime(f.now.Add(-29 * time.Second))
+		}, requests{"web-3": done}, "create web-2, done , left 4"},
+		{"one has restarted, and was ready for minReadySeconds", func(p []*corev1.Pod, f *facts) {
+			f.minReady = 30
+			p[3].Status.Conditions[0].LastTransitionTime = metav1.NewTime(f.now.Add(-30 * time.Second))
+		}, requests{"web-3": done}, "create web-2 web-1, done web-3, left 3"},
+		{"a label makes a pod unavailable", func(p []*corev1.Pod, _ *facts) {
+			p[0].Labels = map[string]string{v1beta1.UnavailableLabelPrefix + "x": "true"}
+		}, nil, "create web-0 web-3, done , left 4"},
+		{"a lifecycle hook makes a pod unavailable", func(p []*corev1.Pod, _ *facts) {
+			p[0].Labels = map[string]string{v1beta1.LabelLifecycleState: string(v1beta1.LifecyclePreparingUpdate)}
+		}, nil, "create web-0 web-3, done , left 4"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := facts{order: orderOf(t), requests: tt.requests, replicas: 4, unavailable: 2}
+			f := facts{order: orderOf(t), requests: tt.requests, replicas: 4, unavailable: 2, now: asked.Add(time.Hour)}
 			for i := range 4 {
 				f.pods = append(f.pods, podOf(fmt.Sprint("web-", i), true))
 			}
@@ -123,6 +142,9 @@ func TestPlan(t *testing.T) {
 			}
 			p := makePlan(f)
 			got := fmt.Sprintf("create %s, done %s, left %d", names(p.create), names(p.done), p.left)
+			if p.blocked {
+				got += ", blocked"
+			}
 			if p.failed != "" {
 				got += ", " + p.failed
 			}

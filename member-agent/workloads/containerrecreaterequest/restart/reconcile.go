@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -33,6 +34,7 @@ type restarter struct {
 	gate        workload.Gate
 	disruptions workload.Disruptions
 	events      events.EventRecorder
+	clock       clock.PassiveClock
 	kind        kind
 
 	mu sync.Mutex
@@ -71,6 +73,11 @@ func (r *restarter) Reconcile(ctx context.Context, of reconcile.Request) (reconc
 			"; correct that and restart again, or use flotilla rollout restart")
 		return reconcile.Result{}, nil
 	case p.left == 0:
+		return reconcile.Result{}, nil
+	}
+	if p.blocked {
+		r.say(of.NamespacedName, object, corev1.EventTypeWarning, "RestartWaits", "maxUnavailable is 0: no available "+
+			"pod may restart; raise it to 1 or more, or use flotilla rollout restart")
 		return reconcile.Result{}, nil
 	}
 	r.say(of.NamespacedName, object, corev1.EventTypeNormal, "Restarting",

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -28,8 +29,17 @@ import (
 type kind struct {
 	gvk schema.GroupVersionKind
 	new func() client.Object
-	// limits returns the limits in the spec, and whether updates are paused.
-	limits func(client.Object) (budget.Limits, bool, error)
+	// read returns what the spec says.
+	read func(client.Object) (settings, error)
+}
+
+// settings are what the spec of a workload says about its pods.
+type settings struct {
+	limits budget.Limits
+	// minReady is how long a pod must be Ready to be available, in seconds.
+	minReady int32
+	// paused: the user has paused updates.
+	paused bool
 }
 
 // kinds are those kinds.
@@ -41,37 +51,36 @@ func kinds() []kind {
 	}
 }
 
-func ofCloneSet(object client.Object) (budget.Limits, bool, error) {
+func ofCloneSet(object client.Object) (settings, error) {
 	set, _ := object.(*v1beta1.CloneSet)
 	var s budget.Strategy
-	if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling != nil {
-		// A restart adds no pods, so a surge does not make maxUnavailable smaller.
-		s = budget.Strategy{MaxUnavailable: rolling.MaxUnavailable, Paused: rolling.Paused}
+	rolling := set.Spec.UpdateStrategy.RollingUpdate
+	if rolling != nil && set.Spec.UpdateStrategy.Type != v1beta1.OnDeleteCloneSetUpdateStrategyType {
+		s = budget.Strategy{Partition: rolling.Partition, MaxUnavailable: rolling.MaxUnavailable,
+			MaxSurge: rolling.MaxSurge, Paused: rolling.Paused}
 	}
 	limits, err := budget.Resolve(s, ptr.Deref(set.Spec.Replicas, 1))
-	return limits, s.Paused, err
+	return settings{limits: limits, minReady: set.Spec.MinReadySeconds, paused: s.Paused}, err
 }
 
-func ofStatefulSet(object client.Object) (budget.Limits, bool, error) {
+func ofStatefulSet(object client.Object) (settings, error) {
 	set, _ := object.(*v1beta1.StatefulSet)
 	s := budget.Strategy{Defaults: budget.Defaults{MaxUnavailable: new(intstr.FromInt32(1)), RoundDown: true}}
-	if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling != nil {
-		s.MaxUnavailable, s.Paused = rolling.MaxUnavailable, rolling.Paused
+	rolling := ptr.Deref(set.Spec.UpdateStrategy.RollingUpdate, v1beta1.RollingUpdateStatefulSetStrategy{})
+	s.MaxUnavailable, s.Paused = rolling.MaxUnavailable, rolling.Paused
+	if rolling.Partition != nil {
+		s.Partition = new(intstr.FromInt32(*rolling.Partition))
 	}
 	limits, err := budget.Resolve(s, ptr.Deref(set.Spec.Replicas, 1))
-	limits.MaxUnavailable = max(limits.MaxUnavailable, 1)
-	return limits, s.Paused, err
+	return settings{limits: limits, minReady: ptr.Deref(rolling.MinReadySeconds, 0), paused: s.Paused}, err
 }
 
-func ofDaemonSet(object client.Object) (budget.Limits, bool, error) {
+func ofDaemonSet(object client.Object) (settings, error) {
 	set, _ := object.(*v1beta1.DaemonSet)
-	var p budget.PerNode
-	paused := false
-	if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling != nil {
-		p.MaxUnavailable, paused = rolling.MaxUnavailable, ptr.Deref(rolling.Paused, false)
-	}
+	rolling := ptr.Deref(set.Spec.UpdateStrategy.RollingUpdate, v1beta1.RollingUpdateDaemonSet{})
+	p := budget.PerNode{Partition: rolling.Partition, MaxUnavailable: rolling.MaxUnavailable, MaxSurge: rolling.MaxSurge}
 	limits, err := p.Resolve(set.Status.DesiredNumberScheduled)
-	return limits, paused, err
+	return settings{limits: limits, minReady: set.Spec.MinReadySeconds, paused: ptr.Deref(rolling.Paused, false)}, err
 }
 
 // workers is how many workloads of a kind are worked on at the same time.
@@ -98,7 +107,10 @@ func add(env *workload.Env, k kind) error {
 	mgr := env.Manager
 	name := strings.ToLower(k.gvk.Kind) + "-restart"
 	r := &restarter{client: mgr.GetClient(), pods: env.Pods, gate: env.Gate, disruptions: env.Disruptions, kind: k,
-		events: mgr.GetEventRecorder("flotilla-restart"), said: map[types.NamespacedName]string{}}
+		clock: env.Clock, events: mgr.GetEventRecorder("flotilla-restart"), said: map[types.NamespacedName]string{}}
+	if r.clock == nil {
+		r.clock = clock.RealClock{}
+	}
 	asks := predicate.NewPredicateFuncs(func(object client.Object) bool {
 		return object.GetAnnotations()[v1beta1.AnnotationRestart] != ""
 	})
