@@ -1,6 +1,7 @@
 package restart
 
 import (
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -8,6 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 func TestMaxUnavailableWithSurge(t *testing.T) {
@@ -53,6 +56,55 @@ func TestMaxUnavailableWithSurge(t *testing.T) {
 			got, err := tt.read(tt.object)
 			if err != nil || got.limits.MaxUnavailable != tt.want || got.minReady != tt.minReady {
 				t.Errorf("%+v, %v; want %d, minReady %d", got, err, tt.want, tt.minReady)
+			}
+		})
+	}
+}
+
+// TestHeld: a restart waits while the controller of the workload may disrupt pods itself.
+func TestHeld(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		change  func(*v1beta1.CloneSet)
+		granted workload.Budget
+		want    string
+	}{
+		{"at rest", nil, workload.Budget{}, ""},
+		{"the controller has not seen the spec", func(s *v1beta1.CloneSet) { s.Generation = 3 }, workload.Budget{},
+			"under way"},
+		{"a pod is old", func(s *v1beta1.CloneSet) { s.Status.UpdatedReplicas = 3 }, workload.Budget{}, "under way"},
+		{"a partition keeps the old pod", func(s *v1beta1.CloneSet) {
+			s.Status.UpdatedReplicas = 3
+			s.Spec.UpdateStrategy.RollingUpdate.Partition = new(intstr.FromInt32(1))
+		}, workload.Budget{}, ""},
+		{"OnDelete keeps the old pod", func(s *v1beta1.CloneSet) {
+			s.Status.UpdatedReplicas = 3
+			s.Spec.UpdateStrategy.Type = v1beta1.OnDeleteCloneSetUpdateStrategyType
+		}, workload.Budget{}, ""},
+		{"the hub keeps the old pod", func(s *v1beta1.CloneSet) { s.Status.UpdatedReplicas = 3 },
+			workload.Budget{Amounts: &topology.MemberBudget{Budget: topology.Budget{Updated: 3, Unavailable: 1}}}, ""},
+		{"paused", func(s *v1beta1.CloneSet) { s.Spec.UpdateStrategy.RollingUpdate.Paused = true }, workload.Budget{},
+			"paused"},
+		{"the hub grants nothing", nil, workload.Budget{Amounts: &topology.MemberBudget{Paused: true}}, "grants nothing"},
+		{"the lease has expired", nil, workload.Budget{Expired: true}, "not in contact"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			set := &v1beta1.CloneSet{}
+			set.Generation, set.Status.ObservedGeneration = 2, 2
+			set.Spec.Replicas = new(int32(4))
+			set.Spec.UpdateStrategy.RollingUpdate = &v1beta1.RollingUpdateCloneSetStrategy{}
+			set.Status.Replicas, set.Status.UpdatedReplicas = 4, 4
+			if tt.change != nil {
+				tt.change(set)
+			}
+			read, err := ofCloneSet(set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var f facts
+			f.limit(read, tt.granted)
+			if tt.want == "" && f.held != "" || !strings.Contains(f.held, tt.want) {
+				t.Errorf("held: %q, want %q", f.held, tt.want)
 			}
 		})
 	}
