@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,14 +17,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
-)
-
-// How often the pods of a workload are looked at during a restart, beside events of them and of requests.
-const (
-	lookAgain   = 5 * time.Second
-	lookWaiting = 15 * time.Second
 )
 
 // restarter restarts the workloads of one kind.
@@ -72,33 +64,6 @@ func (r *restarter) Reconcile(ctx context.Context, of reconcile.Request) (reconc
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: r.report(of.NamespacedName, object, f, p, waits)}, nil
-}
-
-// report makes the event that says how far the restart is. It returns when to look again.
-func (r *restarter) report(
-	of types.NamespacedName, object client.Object, f facts, p plan, waits string,
-) (again time.Duration) {
-	switch {
-	case f.order.At == "":
-		return p.wake
-	case p.failed != "":
-		r.say(of, object, corev1.EventTypeWarning, "RestartFailed", "The restart stops: "+p.failed+
-			"; correct that and restart again, or use flotilla rollout restart")
-		return p.wake
-	case f.stopped:
-		return p.wake
-	case p.left == 0:
-		if len(p.done) > 0 || r.follows(of) {
-			r.say(of, object, corev1.EventTypeNormal, "Restarted", "All pods have restarted as of "+f.order.At)
-		}
-		return p.wake
-	case waits != "":
-		r.say(of, object, corev1.EventTypeNormal, "RestartWaits", "The restart waits: "+waits)
-		return podstate.Sooner(p.wake, lookWaiting)
-	}
-	r.say(of, object, corev1.EventTypeNormal, "Restarting",
-		"Restarting containers as of "+f.order.At+", within maxUnavailable")
-	return podstate.Sooner(p.wake, lookAgain)
 }
 
 // carryOut writes what the plan says. What fails does not keep it from the rest. It returns why the restart waits.

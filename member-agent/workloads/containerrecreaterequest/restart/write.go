@@ -114,24 +114,3 @@ func (r *restarter) remove(ctx context.Context, request *v1beta1.ContainerRecrea
 	}
 	return nil
 }
-
-// follows reports whether an event about the restart of the workload was made.
-func (r *restarter) follows(of types.NamespacedName) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.said[of] != ""
-}
-
-// say makes an event about a workload, unless it was the last one. Without an object it forgets the workload.
-func (r *restarter) say(of types.NamespacedName, object client.Object, kind, reason, text string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if object == nil {
-		delete(r.said, of)
-		return
-	}
-	if said := reason + text; r.said[of] != said {
-		r.said[of] = said
-		r.events.Eventf(object, nil, kind, reason, "Restart", "%s", text)
-	}
-}
