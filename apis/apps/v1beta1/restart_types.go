@@ -6,6 +6,12 @@ const (
 	AnnotationRestart = "apps.flotilla.dev/restart"
 	// AnnotationRestarted on a pod is at of the last RestartOrder that it went through.
 	AnnotationRestarted = "apps.flotilla.dev/restarted"
+	// AnnotationRestartFailed on a workload is at of the RestartOrder that has stopped, because a container did not
+	// restart. No further pod restarts until at changes.
+	AnnotationRestartFailed = "apps.flotilla.dev/restart-failed"
+	// LabelRestarting is on a pod from before its request is created until it is available again, so that controllers
+	// count it as unavailable.
+	LabelRestarting = UnavailableLabelPrefix + "flotilla-restart"
 	// AnnotationRestartOf on a ContainerRecreateRequest names the workload whose restart made it, as Kind/name.
 	AnnotationRestartOf = "apps.flotilla.dev/restart-of"
 )

@@ -61,6 +61,9 @@ func (r *reconciler) carryOut(ctx context.Context, f facts, p plan) error {
 		}
 	}
 	if p.release {
+		if err := r.unmark(ctx, f); err != nil {
+			return err
+		}
 		if err := r.metadata(ctx, request, func() {
 			controllerutil.RemoveFinalizer(request, v1beta1.FinalizerCRRUnready)
 			delete(request.Labels, v1beta1.LabelCRRActive)
@@ -101,4 +104,22 @@ func (r *reconciler) mark(ctx context.Context, f facts, notReady bool) error {
 		return fmt.Errorf("mark pod %s: %w", f.pod.Name, err)
 	}
 	return nil
+}
+
+// unmark takes back the mark of a request whose finalizer is about to go. It reads the pod from the API server: a
+// request can end before the cache shows its mark, and nothing would take it back later.
+func (r *reconciler) unmark(ctx context.Context, f facts) error {
+	if !controllerutil.ContainsFinalizer(f.request, v1beta1.FinalizerCRRUnready) {
+		return nil
+	}
+	pod := &corev1.Pod{}
+	err := r.live.Get(ctx, types.NamespacedName{Namespace: f.request.Namespace, Name: f.request.Spec.PodName}, pod)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read pod %s: %w", f.request.Spec.PodName, err)
+	}
+	f.pod = pod
+	if own := f.own(); err != nil || own == nil || !marked(own, f.request) {
+		return nil
+	}
+	return r.mark(ctx, f, false)
 }

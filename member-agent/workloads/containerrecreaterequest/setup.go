@@ -26,12 +26,14 @@ const workers = 8
 // reconciler works on ContainerRecreateRequests.
 type reconciler struct {
 	client client.Client
-	clock  clock.PassiveClock
+	// live reads from the API server, not from a cache.
+	live  client.Reader
+	clock clock.PassiveClock
 }
 
 // Add adds the controller of ContainerRecreateRequests to the manager, and those that make such requests.
 func Add(ctx context.Context, env *workload.Env) error {
-	r := &reconciler{client: env.Manager.GetClient(), clock: env.Clock}
+	r := &reconciler{client: env.Manager.GetClient(), live: env.Manager.GetAPIReader(), clock: env.Clock}
 	if r.clock == nil {
 		r.clock = clock.RealClock{}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -275,50 +276,127 @@ func TestTerminator(t *testing.T) {
 	})
 }
 
-// TestRestart: the annotation of a workload makes requests one after the other, and pods say that they have restarted.
-func TestRestart(t *testing.T) {
-	w := newWorld(t)
-	set := &v1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+// restartable creates a CloneSet with the pods web-0 and web-1, and returns it and a function that asks for a restart.
+func (w *world) restartable() (set *v1beta1.CloneSet, restart func(at string)) {
+	w.Helper()
+	set = &v1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 	set.Spec.Replicas = new(int32(2))
 	set.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	set.Spec.Template.Labels = map[string]string{"app": "web"}
 	set.Spec.Template.Spec.Containers = []corev1.Container{{Name: "a", Image: "i"}}
-	w.must(w.Create(t.Context(), set))
+	w.must(w.Create(w.Context(), set))
+	set.Status.ObservedGeneration = set.Generation
+	w.must(w.Status().Update(w.Context(), set))
 	for _, name := range []string{"web-0", "web-1"} {
 		w.run(name, func(pod *corev1.Pod) {
 			pod.Labels = map[string]string{"app": "web"}
 			pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, v1beta1.CloneSetKind)}
 		}, "a")
 	}
+	return set, func(at string) {
+		patch := client.MergeFrom(set.DeepCopy())
+		set.Annotations = map[string]string{v1beta1.AnnotationRestart: fmt.Sprintf(`{"at":%q}`, at)}
+		w.must(w.Patch(w.Context(), set, patch))
+	}
+}
+
+// active waits until only this pod has a request that has not ended, and returns its name.
+func (w *world) active(pod string) (name string) {
+	w.Helper()
+	w.eventually("there is a request for "+pod, func(ctx context.Context) string {
+		var list v1beta1.ContainerRecreateRequestList
+		w.must(w.List(ctx, &list, client.InNamespace("default")))
+		active := 0
+		for i := range list.Items {
+			if list.Items[i].Status.Phase != v1beta1.CRRCompleted {
+				active++
+				name = list.Items[i].Name
+			}
+		}
+		if active != 1 || !strings.HasPrefix(name, pod+"-") {
+			return fmt.Sprintf("%d active requests, %s", active, name)
+		}
+		return ""
+	})
+	return name
+}
+
+func (w *world) pod(name string) *corev1.Pod {
+	w.Helper()
+	pod := &corev1.Pod{}
+	w.must(w.Get(w.Context(), client.ObjectKey{Namespace: "default", Name: name}, pod))
+	return pod
+}
+
+// TestRestart: the annotation of a workload makes requests one after the other, and pods say that they have restarted.
+func TestRestart(t *testing.T) {
+	w := newWorld(t)
+	_, restart := w.restartable()
 	at := time.Now().Add(time.Minute).UTC().Format(time.RFC3339)
-	patch := client.MergeFrom(set.DeepCopy())
-	set.Annotations = map[string]string{v1beta1.AnnotationRestart: fmt.Sprintf(`{"at":%q}`, at)}
-	w.must(w.Patch(t.Context(), set, patch))
+	restart(at)
 	for _, pod := range []string{"web-1", "web-0"} {
-		var name string
-		w.eventually("there is a request for "+pod, func(ctx context.Context) string {
-			var list v1beta1.ContainerRecreateRequestList
-			w.must(w.List(ctx, &list, client.InNamespace("default")))
-			active := 0
-			for i := range list.Items {
-				if list.Items[i].Status.Phase != v1beta1.CRRCompleted {
-					active++
-					name = list.Items[i].Name
-				}
-			}
-			if active != 1 || !strings.HasPrefix(name, pod+"-") {
-				return fmt.Sprintf("%d active requests, %s", active, name)
-			}
-			return ""
-		})
+		name := w.active(pod)
+		if spec := w.request(name).Spec; spec.TTLSecondsAfterFinished != nil || *spec.ActiveDeadlineSeconds != 3630 {
+			t.Errorf("the request has TTL %v, deadline %v", spec.TTLSecondsAfterFinished, spec.ActiveDeadlineSeconds)
+		}
+		if _, marked := w.pod(pod).Labels[v1beta1.LabelRestarting]; !marked {
+			t.Errorf("controllers count pod %s as available while it restarts", pod)
+		}
 		w.report(name, succeed)
-		w.eventually(pod+" says that it has restarted", func(ctx context.Context) string {
-			p := &corev1.Pod{}
-			w.must(w.Get(ctx, client.ObjectKey{Namespace: "default", Name: pod}, p))
-			if p.Annotations[v1beta1.AnnotationRestarted] != at {
-				return fmt.Sprint(p.Annotations)
+		w.eventually(pod+" says that it has restarted", func(context.Context) string {
+			p := w.pod(pod)
+			if _, marked := p.Labels[v1beta1.LabelRestarting]; marked || p.Annotations[v1beta1.AnnotationRestarted] != at {
+				return fmt.Sprint(p.Labels, p.Annotations)
 			}
 			return ""
 		})
+	}
+	w.eventually("an event says that all have restarted", func(ctx context.Context) string {
+		var list eventsv1.EventList
+		w.must(w.List(ctx, &list, client.InNamespace("default")))
+		for i := range list.Items {
+			if list.Items[i].Reason == "Restarted" {
+				return ""
+			}
+		}
+		return fmt.Sprintf("none of %d events", len(list.Items))
+	})
+}
+
+// TestRestartStops: after a failure no other pod restarts, also when the failed request is gone. A new order goes on.
+func TestRestartStops(t *testing.T) {
+	w := newWorld(t)
+	set, restart := w.restartable()
+	at := time.Now().Add(time.Minute).UTC().Format(time.RFC3339)
+	restart(at)
+	failed := w.active("web-1")
+	w.report(failed, func(s *v1beta1.ContainerRecreateRequestStatus) {
+		succeed(s)
+		s.ContainerRecreateStates[0].Phase = v1beta1.CRRFailed
+	})
+	w.eventually("the restart stops", func(ctx context.Context) string {
+		w.must(w.Get(ctx, client.ObjectKeyFromObject(set), set))
+		_, marked := w.pod("web-1").Labels[v1beta1.LabelRestarting]
+		if marked || set.Annotations[v1beta1.AnnotationRestartFailed] != at {
+			return fmt.Sprint(marked, set.Annotations)
+		}
+		return ""
+	})
+	w.must(w.Delete(t.Context(), w.request(failed)))
+	other := w.pod("web-0")
+	patch := client.MergeFrom(other.DeepCopy())
+	other.Labels[v1beta1.LabelRestarting] = "true" // as if it were to restart next
+	w.must(w.Patch(t.Context(), other, patch))
+	w.eventually("web-0 is let go", func(ctx context.Context) string {
+		var list v1beta1.ContainerRecreateRequestList
+		w.must(w.List(ctx, &list, client.InNamespace("default")))
+		if len(list.Items) > 0 {
+			return list.Items[0].Name
+		}
+		return w.pod("web-0").Labels[v1beta1.LabelRestarting]
+	})
+	restart(time.Now().Add(2 * time.Minute).UTC().Format(time.RFC3339))
+	if name := w.active("web-1"); name == failed {
+		t.Errorf("the other restart has the name of the failed request, %s", name)
 	}
 }

@@ -5,17 +5,20 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/hub"
 	"github.com/flotilla-dev/flotilla/hub/snapshot"
 	"github.com/flotilla-dev/flotilla/hub/store"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/servertime"
 )
 
 // Hub is the hub that the user's kubeconfig and flags name, as with kubectl.
@@ -108,6 +111,22 @@ func (h *Hub) Client() (client.Client, error) {
 		return nil, fmt.Errorf("connect to the hub: %w", err)
 	}
 	return c, nil
+}
+
+// ClientAndClock returns a client of the hub, and a clock that follows the API server as soon as that has answered: the
+// clock of the user's machine may be minutes off.
+func (h *Hub) ClientAndClock() (client.Client, clock.PassiveClock, error) {
+	cfg, scheme, err := h.Config()
+	if err != nil {
+		return nil, nil, err
+	}
+	now := servertime.New(clock.RealClock{}, logr.Discard())
+	cfg.Wrap(now.Wrap)
+	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, nil, fmt.Errorf("connect to the hub: %w", err)
+	}
+	return c, now, nil
 }
 
 // Record returns a snapshot of the hub, of one namespace or of all (""), and the identity of the hub.

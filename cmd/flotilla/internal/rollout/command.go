@@ -113,11 +113,7 @@ func templateVerbs() []string { return []string{"diff", "history", "restart", "u
 
 // open reads which workload is meant, and connects.
 func open(hub *console.Hub, name string) (wire.Key, client.Client, error) {
-	namespace, err := hub.Namespace()
-	if err != nil {
-		return wire.Key{}, nil, err
-	}
-	key, err := console.Workload(name, namespace)
+	key, err := keyOf(hub, name)
 	if err != nil {
 		return wire.Key{}, nil, err
 	}
@@ -130,6 +126,15 @@ func open(hub *console.Hub, name string) (wire.Key, client.Client, error) {
 	}
 	c, err := hub.Client()
 	return key, c, err
+}
+
+// keyOf reads which workload is meant.
+func keyOf(hub *console.Hub, name string) (wire.Key, error) {
+	namespace, err := hub.Namespace()
+	if err != nil {
+		return wire.Key{}, err
+	}
+	return console.Workload(name, namespace)
 }
 
 func get(ctx context.Context, c client.Client, key wire.Key) (client.Object, error) {

@@ -29,7 +29,6 @@ func NewRestartCommand() *cobra.Command {
 		hub        console.Hub
 		containers []string
 	)
-	now := clock.RealClock{}
 	command := &cobra.Command{
 		Use:   "restart KIND/NAME",
 		Short: "Restart the containers of a workload's pods in place, within its maxUnavailable",
@@ -41,11 +40,15 @@ func NewRestartCommand() *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: hub.CompleteWorkloads,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			key, c, err := open(&hub, args[0])
+			key, err := keyOf(&hub, args[0])
 			if err != nil {
 				return err
 			}
-			return restartContainers(cmd.Context(), c, cmd.OutOrStdout(), key, containers, now.Now())
+			c, now, err := hub.ClientAndClock()
+			if err != nil {
+				return err
+			}
+			return restartContainers(cmd.Context(), c, cmd.OutOrStdout(), key, containers, now)
 		},
 	}
 	hub.AddFlags(command)
@@ -54,9 +57,10 @@ func NewRestartCommand() *cobra.Command {
 	return command
 }
 
-// restartContainers asks for the restart.
+// restartContainers asks for the restart. The clock is that of the API server, which sets when pods were created.
 func restartContainers(
-	ctx context.Context, c client.Client, out io.Writer, key wire.Key, containers []string, now time.Time,
+	ctx context.Context, c client.Client, out io.Writer, key wire.Key, containers []string,
+	now clock.PassiveClock,
 ) error {
 	restartable := []string{apps.CloneSetKind.GroupKind().String(), apps.StatefulSetKind.GroupKind().String(),
 		apps.DaemonSetKind.GroupKind().String()}
@@ -68,7 +72,7 @@ func restartContainers(
 		return err
 	}
 	err := apply(ctx, c, out, key, "restarting", func(object client.Object) error {
-		return askRestart(object, containers, now)
+		return askRestart(object, containers, now.Now()) // the API server has answered
 	})
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -74,7 +75,8 @@ func TestRestartContainers(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out bytes.Buffer
-			err = restartContainers(t.Context(), c, &out, key, tt.containers, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))
+			err = restartContainers(t.Context(), c, &out, key, tt.containers,
+				clocktesting.NewFakePassiveClock(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)))
 			if err != nil {
 				if !strings.Contains(err.Error(), tt.want) {
 					t.Error(err)

@@ -1,8 +1,10 @@
 package restart
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -10,53 +12,103 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // gather reads what the plan needs. It reports false for a workload that is not to be acted on here.
 func (r *restarter) gather(ctx context.Context, object client.Object, asked order) (f facts, ours bool, err error) {
-	f = facts{order: asked, requests: map[string]*v1beta1.ContainerRecreateRequest{}}
-	limits, paused, err := r.kind.limits(object)
+	f = facts{order: asked, now: r.clock.Now(), requests: map[string]*v1beta1.ContainerRecreateRequest{},
+		busy: map[string]string{}}
+	pods, err := r.pods.Observe(object.GetUID(), nil)
+	if err != nil {
+		return f, false, err
+	}
+	f.pods = pods.Active
+	slices.SortFunc(f.pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	if err := r.gatherRequests(ctx, object.GetNamespace(), &f); err != nil {
+		return f, false, err
+	}
+	// The workload is read after its pods: an update whose controller has not seen the marks of the pods is seen here.
+	uid := object.GetUID()
+	err = r.client.Get(ctx, client.ObjectKeyFromObject(object), object)
+	if apierrors.IsNotFound(err) || err == nil && object.GetUID() != uid {
+		return f, false, nil
+	}
+	if err != nil {
+		return f, false, fmt.Errorf("read %s %s: %w", r.kind.gvk.Kind, object.GetName(), err)
+	}
+	f.stopped = asked.At != "" && object.GetAnnotations()[v1beta1.AnnotationRestartFailed] == asked.At
+	set, err := r.kind.read(object)
 	if err != nil {
 		return f, false, nil // the workload's own status says what is wrong
 	}
+	var granted workload.Budget
 	if r.gate != nil {
 		federated, err := r.gate.Federated(ctx, object)
 		if err != nil || federated || r.gate.Foreign(object) {
 			return f, false, err
 		}
-		granted, err := r.gate.Budget(ctx, object)
-		if err != nil {
+		if granted, err = r.gate.Budget(ctx, object); err != nil {
 			return f, false, fmt.Errorf("read the budget: %w", err)
 		}
-		limits, paused = granted.Limits(limits), granted.Paused(paused) || granted.Expired
 	}
-	f.replicas, f.unavailable, f.held = limits.Replicas, limits.MaxUnavailable, paused
-	set, err := r.pods.Observe(object.GetUID(), nil)
-	if err != nil {
-		return f, false, err
-	}
-	f.pods = set.Active
-	for _, pod := range f.pods {
-		request := &v1beta1.ContainerRecreateRequest{}
-		key := types.NamespacedName{Namespace: pod.Namespace, Name: asked.nameFor(pod.Name)}
-		err := r.client.Get(ctx, key, request)
-		switch {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			return f, false, fmt.Errorf("read ContainerRecreateRequest %s: %w", key.Name, err)
-		case ownedBy(request, pod):
-			f.requests[pod.Name] = request
-		}
-	}
+	f.limit(set, granted)
 	return f, true, nil
 }
 
-// ownedBy reports whether the request is for this very pod.
-func ownedBy(request *v1beta1.ContainerRecreateRequest, pod *corev1.Pod) bool {
-	for i := range request.OwnerReferences {
-		if request.OwnerReferences[i].UID == pod.UID {
-			return true
+// limit sets what the workload and its hub allow.
+func (f *facts) limit(set settings, granted workload.Budget) {
+	limits := granted.Limits(set.limits)
+	f.replicas, f.unavailable, f.minReady = limits.Replicas, limits.MaxUnavailable, set.minReady
+	f.granted = granted.Amounts != nil
+	switch {
+	case granted.Expired:
+		f.held = "the hub is not in contact, so no pod is disrupted"
+	case granted.Paused(false) && f.unavailable == 0:
+		f.held = f.full()
+	case granted.Paused(set.paused):
+		f.held = "updates of the workload are paused"
+	case set.unseen || !set.onDelete && set.old > limits.Partition:
+		f.held = "an update of the workload is under way; the restart goes on when its pods are updated"
+	}
+}
+
+// gatherRequests reads the requests for the pods.
+func (r *restarter) gatherRequests(ctx context.Context, namespace string, f *facts) error {
+	byUID := map[types.UID]*corev1.Pod{}
+	for _, pod := range f.pods {
+		byUID[pod.UID] = pod
+	}
+	var list v1beta1.ContainerRecreateRequestList
+	if err := r.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list ContainerRecreateRequests in %s: %w", namespace, err)
+	}
+	for i := range list.Items {
+		request := &list.Items[i]
+		pod := byUID[uidOf(request)]
+		if pod == nil {
+			continue
+		}
+		ours := request.Annotations[v1beta1.AnnotationRestartOf] != ""
+		if ours && f.order.At != "" && request.Name == f.order.nameFor(pod.Name) {
+			f.requests[pod.Name] = request
+		}
+		switch over := request.Status.Phase == v1beta1.CRRCompleted; {
+		case !over:
+			f.busy[pod.Name] = request.Name
+		case ours && request.DeletionTimestamp == nil:
+			f.ended = append(f.ended, request)
 		}
 	}
-	return false
+	return nil
+}
+
+// uidOf returns the UID of the pod that the request is for.
+func uidOf(request *v1beta1.ContainerRecreateRequest) types.UID {
+	for i := range request.OwnerReferences {
+		if request.OwnerReferences[i].Kind == "Pod" {
+			return request.OwnerReferences[i].UID
+		}
+	}
+	return types.UID(request.Labels[v1beta1.LabelCRRPodUID])
 }

@@ -11,12 +11,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
@@ -48,85 +51,249 @@ func (o order) nameFor(pod string) string {
 	return fmt.Sprintf("%s-%08x", pod[:min(len(pod), most)], hash.Sum32())
 }
 
+// kept is how long requests are kept after their end, so that users see what has restarted.
+const kept = 24 * time.Hour
+
+// soonAvailable is how long a pod that has restarted may take to become available, beyond minReady, before the restart
+// says that it waits.
+const soonAvailable = time.Minute
+
 // facts are what a plan is made of.
 type facts struct {
+	// order is the zero value if no restart is asked for: what an earlier one left is removed then.
 	order order
 	pods  []*corev1.Pod
 	// requests are those of this restart, by the names of pods.
 	requests map[string]*v1beta1.ContainerRecreateRequest
+	// busy names, by the names of pods, a request of this or another restart or of a user that has not ended.
+	busy map[string]string
+	// ended are requests of this and earlier restarts that have ended.
+	ended []*v1beta1.ContainerRecreateRequest
 	// replicas is how many pods the workload is to have, unavailable how many of them may be unavailable.
 	replicas, unavailable int32
-	// held: no pod may become unavailable now.
-	held bool
+	// granted: unavailable is what a hub grants.
+	granted bool
+	// minReady is how long a pod must be Ready to be available, in seconds.
+	minReady int32
+	now      time.Time
+	// held says why no pod may become unavailable now; empty: they may.
+	held string
+	// stopped: the restart has failed.
+	stopped bool
 }
 
 // plan is what one pass does.
 type plan struct {
-	// create are the pods to restart next.
-	create []*corev1.Pod
 	// done are the pods that have restarted, and do not say so yet.
 	done []*corev1.Pod
+	// unmark are the pods that lose LabelRestarting.
+	unmark []*corev1.Pod
+	// mark are the pods to restart next: they get LabelRestarting.
+	mark []*corev1.Pod
+	// create are the marked pods that get a request.
+	create []*corev1.Pod
+	// remove are the requests to delete.
+	remove []*v1beta1.ContainerRecreateRequest
 	// left is how many pods have not restarted.
 	left int
-	// failed says why the restart stops; empty: it goes on.
+	// failed says why the restart stops; empty: it goes on, unless it has stopped before.
 	failed string
+	// waits says why no pod restarts now; empty: some do.
+	waits string
+	// wake is when to look again because time has passed; 0: there is no such time.
+	wake time.Duration
+
+	waiting []*corev1.Pod
+	healthy int32
+	flights int
 }
 
-// makePlan returns the plan.
+// makePlan returns the plan. A pod restarts in two passes. The first one marks it, so that the controller of its
+// workload counts it as unavailable. The second one sees the mark in the cache that the controller reads as well, and
+// that no update has begun meanwhile.
 func makePlan(f facts) plan {
 	var p plan
-	var waiting []*corev1.Pod
-	healthy := int32(0)
 	for _, pod := range f.pods {
-		request := f.requests[pod.Name]
-		ready, flight := podstate.Ready(pod), false
-		if !f.through(pod) {
-			p.left++
-			switch {
-			case request == nil:
-				waiting = append(waiting, pod)
-			case request.Status.Phase != v1beta1.CRRCompleted:
-				flight = true
-			case !succeeded(request):
-				p.failed = cmp.Or(p.failed, fmt.Sprintf("pod %s: %s", pod.Name, why(request)))
-			case ready:
-				p.done, p.left = append(p.done, pod), p.left-1
-			}
-		}
-		if ready && !flight {
-			healthy++
-		}
+		f.look(pod, &p)
 	}
-	if p.failed != "" || f.held {
+	f.tidy(&p)
+	if p.failed != "" || f.stopped || f.held != "" {
+		for _, pod := range p.waiting {
+			f.release(pod, &p)
+		}
+		if len(p.waiting) > 0 {
+			p.waits = f.held
+		}
 		return p
 	}
-	slices.SortFunc(waiting, first)
-	room := f.unavailable - max(f.replicas-healthy, 0)
-	for _, pod := range waiting {
-		switch {
-		case !started(pod, f.order.Containers):
-		case !podstate.Ready(pod):
-			p.create = append(p.create, pod) // it is unavailable already
-		case room > 0:
-			room--
-			p.create = append(p.create, pod)
-		}
-	}
+	f.choose(&p)
 	return p
 }
 
-// through reports whether the pod needs no restart: it had one, or it is younger.
-func (f facts) through(pod *corev1.Pod) bool {
-	return pod.Annotations[v1beta1.AnnotationRestarted] == f.order.At || pod.CreationTimestamp.After(f.order.at)
+// look finds how far the restart of a pod is.
+func (f facts) look(pod *corev1.Pod, p *plan) {
+	available, wait := f.available(pod)
+	request, busy := f.requests[pod.Name], f.busy[pod.Name] != ""
+	claimed := busy || marked(pod)
+	if f.through(pod) {
+		f.release(pod, p)
+		claimed = busy
+	} else {
+		p.left++
+		p.wake = podstate.Sooner(p.wake, wait)
+		switch {
+		case request == nil:
+			p.waiting = append(p.waiting, pod)
+		case request.Status.Phase != v1beta1.CRRCompleted:
+			p.flights++
+		case !succeeded(request):
+			p.failed = cmp.Or(p.failed, fmt.Sprintf("pod %s: %s", pod.Name, why(request)))
+			f.release(pod, p)
+		case available:
+			p.done, p.left = append(p.done, pod), p.left-1
+			claimed = false
+		default:
+			claimed = true
+			f.recover(pod, request, p)
+		}
+	}
+	if available && !claimed {
+		p.healthy++
+	}
 }
 
-// first puts pods that are not ready first, then those with the higher name, as the highest ordinal.
-func first(a, b *corev1.Pod) int {
+// recover waits for a pod that has restarted to become available.
+func (f facts) recover(pod *corev1.Pod, request *v1beta1.ContainerRecreateRequest, p *plan) {
+	if rest := soonAvailable + time.Duration(f.minReady)*time.Second - f.age(request); rest > 0 {
+		p.flights++
+		p.wake = podstate.Sooner(p.wake, rest)
+		return
+	}
+	p.waits = fmt.Sprintf("pod %s has restarted, and is not available yet", pod.Name)
+}
+
+// age returns how long ago the request has ended.
+func (f facts) age(request *v1beta1.ContainerRecreateRequest) time.Duration {
+	end := request.CreationTimestamp
+	if request.Status.CompletionTime != nil {
+		end = *request.Status.CompletionTime
+	}
+	return f.now.Sub(end.Time)
+}
+
+// tidy removes requests that are no longer needed.
+func (f facts) tidy(p *plan) {
+	needed := map[string]bool{}
+	for _, pod := range f.pods {
+		if request := f.requests[pod.Name]; request != nil && !f.through(pod) {
+			needed[request.Name] = true
+		}
+	}
+	for _, request := range f.ended {
+		if needed[request.Name] {
+			continue
+		}
+		if rest := kept - f.age(request); rest > 0 {
+			p.wake = podstate.Sooner(p.wake, min(rest, kept))
+		} else {
+			p.remove = append(p.remove, request)
+		}
+	}
+}
+
+// choose decides which of the waiting pods restart.
+func (f facts) choose(p *plan) {
+	slices.SortFunc(p.waiting, f.first)
+	room := f.unavailable - max(f.replicas-p.healthy, 0)
+	var waits string
+	for _, pod := range p.waiting {
+		available, _ := f.available(pod)
+		switch {
+		case f.busy[pod.Name] != "":
+			waits = cmp.Or(waits, fmt.Sprintf("ContainerRecreateRequest %s of pod %s has not ended", f.busy[pod.Name],
+				pod.Name))
+		case !started(pod, f.order.Containers):
+			waits = cmp.Or(waits, fmt.Sprintf("not all containers of pod %s have started", pod.Name))
+			f.release(pod, p)
+		case marked(pod) && available && room < 0:
+			room++
+			waits = cmp.Or(waits, f.full())
+			f.release(pod, p)
+		case marked(pod):
+			p.create = append(p.create, pod)
+		case !available:
+			p.mark = append(p.mark, pod) // it is unavailable already
+		case room > 0:
+			room--
+			p.mark = append(p.mark, pod)
+		default:
+			waits = cmp.Or(waits, f.full())
+		}
+	}
+	if len(p.create)+len(p.mark)+p.flights == 0 {
+		p.waits = cmp.Or(p.waits, waits)
+	} else {
+		p.waits = ""
+	}
+}
+
+// full says why no available pod may become unavailable.
+func (f facts) full() string {
+	switch {
+	case f.unavailable > 0:
+		return "as many pods are unavailable as maxUnavailable allows"
+	case f.granted:
+		return "the hub grants nothing of maxUnavailable to this cluster: raise maxUnavailable to the number of members " +
+			"or more, or use flotilla rollout restart"
+	}
+	return "maxUnavailable is 0: no available pod may restart; raise it to 1 or more, or use flotilla rollout restart"
+}
+
+// marked reports whether the pod has LabelRestarting.
+func marked(pod *corev1.Pod) bool {
+	_, has := pod.Labels[v1beta1.LabelRestarting]
+	return has
+}
+
+// release takes the mark from the pod, if it has it and no request is under way.
+func (f facts) release(pod *corev1.Pod, p *plan) {
+	if marked(pod) && f.busy[pod.Name] == "" {
+		p.unmark = append(p.unmark, pod)
+	}
+}
+
+// available reports whether the pod counts as available for the controller of its workload, apart from our own mark.
+// If only time has to pass, it returns how long.
+func (f facts) available(pod *corev1.Pod) (bool, time.Duration) {
+	plain := pod
+	if marked(pod) {
+		plain = new(*pod)
+		plain.Labels = maps.Clone(pod.Labels)
+		delete(plain.Labels, v1beta1.LabelRestarting)
+	}
+	available, wait := podstate.Available(plain, f.minReady, f.now)
+	progress, settles := inplace.Observe(plain, f.now)
+	return available && lifecycle.Available(plain) && progress == inplace.Settled, podstate.Sooner(wait, settles)
+}
+
+// through reports whether the pod needs no restart: it had one, it is younger, or it has none of the containers.
+func (f facts) through(pod *corev1.Pod) bool {
+	return f.order.At == "" || pod.Annotations[v1beta1.AnnotationRestarted] == f.order.At ||
+		pod.CreationTimestamp.After(f.order.at) || len(named(pod, f.order.Containers)) == 0
+}
+
+// first puts pods that are marked first, then those that are not available, then those with the higher name, as the
+// highest ordinal.
+func (f facts) first(a, b *corev1.Pod) int {
 	rank := func(pod *corev1.Pod) int {
-		if podstate.Ready(pod) {
+		available, _ := f.available(pod)
+		switch {
+		case marked(pod):
+			return 0
+		case !available:
 			return 1
 		}
-		return 0
+		return 2
 	}
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(len(b.Name), len(a.Name)), cmp.Compare(b.Name, a.Name))
 }
@@ -144,16 +311,15 @@ func started(pod *corev1.Pod, containers []string) bool {
 	return true
 }
 
-// named returns the containers to restart: those that the order names, or all of the pod.
+// named returns the containers of the pod to restart: those that the order names, or all.
 func named(pod *corev1.Pod, containers []string) []string {
-	if len(containers) > 0 {
-		return containers
-	}
-	var all []string
+	var out []string
 	for i := range pod.Spec.Containers {
-		all = append(all, pod.Spec.Containers[i].Name)
+		if name := pod.Spec.Containers[i].Name; len(containers) == 0 || slices.Contains(containers, name) {
+			out = append(out, name)
+		}
 	}
-	return all
+	return out
 }
 
 // succeeded reports whether all containers of a request that has ended have restarted.

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 var asked = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
@@ -68,65 +69,175 @@ func names(pods []*corev1.Pod) string {
 	return strings.Join(out, " ")
 }
 
+// describe says what a plan does, without its empty parts.
+func describe(p plan) string {
+	var out []string
+	for _, part := range []struct {
+		name string
+		pods []*corev1.Pod
+	}{{"mark", p.mark}, {"create", p.create}, {"unmark", p.unmark}, {"done", p.done}} {
+		if len(part.pods) > 0 {
+			out = append(out, part.name+" "+names(part.pods))
+		}
+	}
+	for _, request := range p.remove {
+		out = append(out, "remove "+request.Name)
+	}
+	out = append(out, fmt.Sprint("left ", p.left))
+	if p.failed != "" {
+		out = append(out, "failed: "+p.failed)
+	}
+	if p.waits != "" {
+		out = append(out, "waits: "+p.waits)
+	}
+	return strings.Join(out, ", ")
+}
+
+func mark(pod *corev1.Pod) { pod.Labels = map[string]string{v1beta1.LabelRestarting: "true"} }
+
+// requestsOf gives the facts the requests of this restart.
+func requestsOf(f *facts, requests map[string]*v1beta1.ContainerRecreateRequest) {
+	f.requests, f.busy, f.ended = requests, map[string]string{}, nil
+	for pod, request := range requests {
+		request.Name = "r-" + pod
+		if request.Status.Phase == v1beta1.CRRCompleted {
+			f.ended = append(f.ended, request)
+		} else {
+			f.busy[pod] = request.Name
+		}
+	}
+}
+
 func TestPlan(t *testing.T) {
+	const full = "as many pods are unavailable as maxUnavailable allows"
 	type requests = map[string]*v1beta1.ContainerRecreateRequest
-	inFlight, done := requestIn(v1beta1.CRRRecreating), requestIn(v1beta1.CRRCompleted, v1beta1.CRRSucceeded)
+	now := asked.Add(time.Hour)
+	ended := func(ago time.Duration) *v1beta1.ContainerRecreateRequest {
+		r := requestIn(v1beta1.CRRCompleted, v1beta1.CRRSucceeded)
+		r.Status.CompletionTime = new(metav1.NewTime(now.Add(-ago)))
+		return r
+	}
+	inFlight, done := requestIn(v1beta1.CRRRecreating), ended(time.Second)
+	readyFor := func(d time.Duration) func([]*corev1.Pod, *facts) {
+		return func(p []*corev1.Pod, f *facts) {
+			f.minReady = 30
+			mark(p[3])
+			p[3].Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(-d))
+		}
+	}
 	for _, tt := range []struct {
 		name     string
 		change   func(pods []*corev1.Pod, f *facts)
 		requests requests
 		want     string
 	}{
-		{"the first ones, by the highest ordinal", nil, nil, "create web-3 web-2, done , left 4"},
-		{"one is under way", nil, requests{"web-3": inFlight}, "create web-2, done , left 4"},
-		{"two are under way", nil, requests{"web-3": inFlight, "web-2": inFlight}, "create , done , left 4"},
-		{"one has restarted", nil, requests{"web-3": done}, "create web-2 web-1, done web-3, left 3"},
+		{"the first ones, by the highest ordinal", nil, nil, "mark web-3 web-2, left 4"},
+		{"marked ones get a request", func(p []*corev1.Pod, _ *facts) { mark(p[0]) }, nil,
+			"mark web-3, create web-0, left 4"},
+		{"one is under way", nil, requests{"web-3": inFlight}, "mark web-2, left 4"},
+		{"two are under way", nil, requests{"web-3": inFlight, "web-2": inFlight}, "left 4"},
+		{"one has restarted", func(p []*corev1.Pod, _ *facts) { mark(p[3]) }, requests{"web-3": done},
+			"mark web-2 web-1, done web-3, left 3"},
 		{"one has restarted, and is not ready yet", func(p []*corev1.Pod, _ *facts) { setReady(p[3], false) },
-			requests{"web-3": done}, "create web-2, done , left 4"},
+			requests{"web-3": done}, "mark web-2, left 4"},
+		{"one has restarted, but is not ready for minReadySeconds", readyFor(29 * time.Second), requests{"web-3": done},
+			"mark web-2, left 4"},
+		{"one has restarted, and was ready for minReadySeconds", readyFor(30 * time.Second), requests{"web-3": done},
+			"mark web-2 web-1, done web-3, left 3"},
+		{"one has restarted, and does not become ready", func(p []*corev1.Pod, f *facts) {
+			f.unavailable = 1
+			setReady(p[3], false)
+		}, requests{"web-3": ended(2 * time.Minute)},
+			"left 4, waits: pod web-3 has restarted, and is not available yet"},
 		{"one says that it has restarted", func(p []*corev1.Pod, f *facts) {
 			p[3].Annotations[v1beta1.AnnotationRestarted] = f.order.At
-		}, nil, "create web-2 web-1, done , left 3"},
+		}, nil, "mark web-2 web-1, left 3"},
 		{"one went through an earlier restart", func(p []*corev1.Pod, _ *facts) {
 			p[3].Annotations[v1beta1.AnnotationRestarted] = "2025-01-01T00:00:00Z"
-		}, nil, "create web-3 web-2, done , left 4"},
+		}, nil, "mark web-3 web-2, left 4"},
 		{"one is younger", func(p []*corev1.Pod, _ *facts) {
 			p[3].CreationTimestamp = metav1.NewTime(asked.Add(time.Second))
-		}, nil, "create web-2 web-1, done , left 3"},
+		}, nil, "mark web-2 web-1, left 3"},
+		{"one has no such container", func(p []*corev1.Pod, f *facts) {
+			f.order.Containers, p[3].Spec.Containers = []string{"b"}, p[3].Spec.Containers[:1]
+		}, nil, "mark web-2 web-1, left 3"},
 		{"an unready pod comes first, and uses what it takes away", func(p []*corev1.Pod, _ *facts) {
 			setReady(p[0], false)
-		}, nil, "create web-0 web-3, done , left 4"},
+		}, nil, "mark web-0 web-3, left 4"},
+		{"a label makes a pod unavailable", func(p []*corev1.Pod, _ *facts) {
+			p[0].Labels = map[string]string{v1beta1.UnavailableLabelPrefix + "x": "true"}
+		}, nil, "mark web-0 web-3, left 4"},
+		{"a lifecycle hook makes a pod unavailable", func(p []*corev1.Pod, _ *facts) {
+			p[0].Labels = map[string]string{v1beta1.LabelLifecycleState: string(v1beta1.LifecyclePreparingUpdate)}
+		}, nil, "mark web-0 web-3, left 4"},
 		{"more are unready than may be", func(p []*corev1.Pod, _ *facts) {
 			setReady(p[0], false)
 			setReady(p[1], false)
 			setReady(p[2], false)
-		}, nil, "create web-2 web-1 web-0, done , left 4"},
-		{"a pod is missing", func(_ []*corev1.Pod, f *facts) { f.replicas = 5 }, nil, "create web-3, done , left 4"},
+		}, nil, "mark web-2 web-1 web-0, left 4"},
+		{"others are unready, so a mark is taken back", func(p []*corev1.Pod, f *facts) {
+			mark(p[3])
+			for _, pod := range p[:3] {
+				setReady(pod, false)
+				pod.Annotations[v1beta1.AnnotationRestarted] = f.order.At
+			}
+		}, nil, "unmark web-3, left 1, waits: " + full},
+		{"a pod is missing", func(_ []*corev1.Pod, f *facts) { f.replicas = 5 }, nil, "mark web-3, left 4"},
+		{"two pods are missing", func(_ []*corev1.Pod, f *facts) { f.replicas = 6 }, nil, "left 4, waits: " + full},
 		{"a container has not started", func(p []*corev1.Pod, _ *facts) {
 			p[3].Status.ContainerStatuses[1].ContainerID = ""
 			setReady(p[3], false)
-		}, nil, "create web-2, done , left 4"},
-		{"one has failed", nil, requests{"web-3": requestIn(v1beta1.CRRCompleted, v1beta1.CRRFailed)},
-			"create , done , left 4, pod web-3: its containers did not restart"},
+		}, nil, "mark web-2, left 4"},
+		{"an earlier restart or a user has a request", func(_ []*corev1.Pod, f *facts) {
+			f.busy["web-3"], f.unavailable = "other", 1
+		}, nil, "left 4, waits: ContainerRecreateRequest other of pod web-3 has not ended"},
+		{"one has failed", func(p []*corev1.Pod, _ *facts) {
+			mark(p[2])
+			mark(p[3])
+		}, requests{"web-3": requestIn(v1beta1.CRRCompleted, v1beta1.CRRFailed)},
+			"unmark web-3 web-2, left 4, failed: pod web-3: its containers did not restart"},
 		{"no daemon answered", nil, requests{"web-3": requestIn(v1beta1.CRRCompleted)},
-			"create , done , left 4, pod web-3: its containers did not restart"},
-		{"paused, or the lease has expired", func(_ []*corev1.Pod, f *facts) { f.held = true }, requests{"web-3": done},
-			"create , done web-3, left 3"},
-		{"nothing is granted", func(_ []*corev1.Pod, f *facts) { f.unavailable = 0 }, nil, "create , done , left 4"},
+			"left 4, failed: pod web-3: its containers did not restart"},
+		{"it has failed, and the failed request is gone", func(_ []*corev1.Pod, f *facts) { f.stopped = true },
+			requests{"web-2": done}, "done web-2, left 3"},
+		{"paused, or the lease has expired", func(p []*corev1.Pod, f *facts) {
+			f.held = "paused"
+			mark(p[2])
+		}, requests{"web-3": done}, "unmark web-2, done web-3, left 3, waits: paused"},
+		{"maxUnavailable is 0", func(_ []*corev1.Pod, f *facts) { f.unavailable = 0 }, nil,
+			"left 4, waits: " + facts{}.full()},
+		{"nothing is granted", func(_ []*corev1.Pod, f *facts) { f.unavailable, f.granted = 0, true }, nil,
+			"left 4, waits: " + facts{granted: true}.full()},
+		{"nothing is granted, but a pod is unavailable", func(p []*corev1.Pod, f *facts) {
+			f.unavailable = 0
+			setReady(p[1], false)
+		}, nil, "mark web-1, left 4"},
+		{"no restart is asked for any more", func(p []*corev1.Pod, f *facts) {
+			mark(p[2])
+			mark(p[3])
+			f.order = order{}
+		}, requests{"web-3": inFlight}, "unmark web-2, left 0"},
+		{"a request is kept for a day after its end", func(p []*corev1.Pod, f *facts) {
+			for _, pod := range p {
+				pod.Annotations[v1beta1.AnnotationRestarted] = f.order.At
+			}
+		}, requests{"web-2": ended(23 * time.Hour), "web-3": ended(24 * time.Hour)}, "remove r-web-3, left 0"},
+		{"a request is kept until its pod is available", func(p []*corev1.Pod, f *facts) {
+			f.unavailable = 1
+			setReady(p[3], false)
+		}, requests{"web-3": ended(25 * time.Hour)},
+			"left 4, waits: pod web-3 has restarted, and is not available yet"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := facts{order: orderOf(t), requests: tt.requests, replicas: 4, unavailable: 2}
+			f := facts{order: orderOf(t), replicas: 4, unavailable: 2, now: now}
 			for i := range 4 {
 				f.pods = append(f.pods, podOf(fmt.Sprint("web-", i), true))
 			}
+			requestsOf(&f, tt.requests)
 			if tt.change != nil {
 				tt.change(f.pods, &f)
 			}
-			p := makePlan(f)
-			got := fmt.Sprintf("create %s, done %s, left %d", names(p.create), names(p.done), p.left)
-			if p.failed != "" {
-				got += ", " + p.failed
-			}
-			if got != tt.want {
+			if got := describe(makePlan(f)); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
@@ -145,34 +256,42 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestPropertyLimit: whatever fails in between, no more pods are unavailable because of the restart than may be, and
-// all restart.
+// TestPropertyLimit: no more pods are unavailable than may be, whatever a rollout does meanwhile, and all restart.
 func TestPropertyLimit(t *testing.T) {
 	for seed := range uint64(1000) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		n := 1 + r.IntN(8)
 		limit := int32(1 + r.IntN(3))
-		f := facts{order: orderOf(t), requests: map[string]*v1beta1.ContainerRecreateRequest{}, replicas: int32(n),
-			unavailable: limit}
+		f := facts{order: orderOf(t), replicas: int32(n), unavailable: limit, now: asked.Add(time.Hour)}
 		for i := range n {
 			f.pods = append(f.pods, podOf(fmt.Sprint("web-", i), true))
 		}
+		requests := map[string]*v1beta1.ContainerRecreateRequest{}
 		left := n
 		for step := 0; left > 0; step++ {
 			if step > 2000 {
 				t.Fatalf("seed %d: %d pods have not restarted", seed, left)
 			}
+			requestsOf(&f, requests)
 			p := makePlan(f)
 			left = p.left
-			for _, pod := range p.create {
-				f.requests[pod.Name] = requestIn("")
-			}
 			for _, pod := range p.done {
 				pod.Annotations[v1beta1.AnnotationRestarted] = f.order.At
+				delete(pod.Labels, v1beta1.LabelRestarting)
 			}
+			for _, pod := range p.unmark {
+				delete(pod.Labels, v1beta1.LabelRestarting)
+			}
+			for _, pod := range p.create {
+				requests[pod.Name] = requestIn("")
+			}
+			for _, pod := range p.mark {
+				mark(pod)
+			}
+			rollout(r, f)
 			down := int32(0)
 			for _, pod := range f.pods {
-				down += advance(r, pod, f.requests[pod.Name])
+				down += advance(r, pod, requests[pod.Name])
 			}
 			if down > limit {
 				t.Fatalf("seed %d: %d pods are unavailable, at most %d may be", seed, down, limit)
@@ -181,18 +300,36 @@ func TestPropertyLimit(t *testing.T) {
 	}
 }
 
-// advance takes the restart of a pod one step on, and returns 1 if the pod is, or may be, unavailable.
-func advance(r *rand.Rand, pod *corev1.Pod, request *v1beta1.ContainerRecreateRequest) int32 {
-	if request == nil || pod.Annotations[v1beta1.AnnotationRestarted] != "" {
-		return 0
+// rollout plays the controller of the workload: it makes a pod unavailable if as many others are available as must be.
+func rollout(r *rand.Rand, f facts) {
+	if r.IntN(4) > 0 {
+		return
 	}
-	switch ready := pod.Status.Conditions[0].Status == corev1.ConditionTrue; {
-	case request.Status.Phase == v1beta1.CRRCompleted:
+	var available []*corev1.Pod
+	for _, pod := range f.pods {
+		if ok, _ := podstate.Available(pod, f.minReady, f.now); ok {
+			available = append(available, pod)
+		}
+	}
+	if int32(len(available)) > f.replicas-f.unavailable && len(available) > 0 {
+		setReady(available[r.IntN(len(available))], false)
+	}
+}
+
+// advance takes a pod and its restart one step on, and returns 1 if the pod is, or may be, unavailable.
+func advance(r *rand.Rand, pod *corev1.Pod, request *v1beta1.ContainerRecreateRequest) int32 {
+	ready := podstate.Ready(pod)
+	restarting := request != nil && pod.Annotations[v1beta1.AnnotationRestarted] == ""
+	switch {
+	case !restarting || request.Status.Phase == v1beta1.CRRCompleted:
 		setReady(pod, ready || r.IntN(2) == 0)
 	case ready && r.IntN(2) == 0:
 		setReady(pod, false)
 	case !ready && r.IntN(2) == 0:
 		request.Status = requestIn(v1beta1.CRRCompleted, v1beta1.CRRSucceeded).Status
 	}
-	return 1
+	if !ready || restarting {
+		return 1
+	}
+	return 0
 }

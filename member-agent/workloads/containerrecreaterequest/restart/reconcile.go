@@ -1,14 +1,16 @@
 package restart
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -18,14 +20,6 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
-const (
-	// lookAgain is how often the pods of a workload are looked at during a restart.
-	lookAgain = time.Second
-	// kept is how long requests are kept after their end, in seconds: long enough for an agent that was down to note on
-	// the pod that it has restarted.
-	kept = 24 * 60 * 60
-)
-
 // restarter restarts the workloads of one kind.
 type restarter struct {
 	client      client.Client
@@ -33,6 +27,7 @@ type restarter struct {
 	gate        workload.Gate
 	disruptions workload.Disruptions
 	events      events.EventRecorder
+	clock       clock.PassiveClock
 	kind        kind
 
 	mu sync.Mutex
@@ -47,70 +42,75 @@ func (r *restarter) Reconcile(ctx context.Context, of reconcile.Request) (reconc
 		r.say(of.NamespacedName, nil, "", "", "")
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	text := object.GetAnnotations()[v1beta1.AnnotationRestart]
-	if text == "" || object.GetDeletionTimestamp() != nil {
+	if object.GetDeletionTimestamp() != nil {
 		return reconcile.Result{}, nil
 	}
-	asked, err := parse(text)
-	if err != nil {
-		r.say(of.NamespacedName, object, corev1.EventTypeWarning, "RestartRefused", err.Error())
-		return reconcile.Result{}, nil
+	var asked order // none: what an earlier restart left is removed
+	if text := object.GetAnnotations()[v1beta1.AnnotationRestart]; text != "" {
+		var err error
+		if asked, err = parse(text); err != nil {
+			r.say(of.NamespacedName, object, corev1.EventTypeWarning, "RestartRefused", err.Error())
+			asked = order{}
+		}
 	}
 	f, ours, err := r.gather(ctx, object, asked)
 	if err != nil || !ours {
 		return reconcile.Result{}, err
 	}
 	p := makePlan(f)
-	if err := r.carryOut(ctx, object, asked, p); err != nil {
+	waits, err := r.carryOut(ctx, object, f, p)
+	if err != nil {
 		r.say(of.NamespacedName, object, corev1.EventTypeWarning, "RestartFailed", workload.Note(err))
 		return reconcile.Result{}, err
 	}
-	switch {
-	case p.failed != "":
-		r.say(of.NamespacedName, object, corev1.EventTypeWarning, "RestartFailed", "The restart stops: "+p.failed+
-			"; correct that and restart again, or use flotilla rollout restart")
-		return reconcile.Result{}, nil
-	case p.left == 0:
-		return reconcile.Result{}, nil
-	}
-	r.say(of.NamespacedName, object, corev1.EventTypeNormal, "Restarting",
-		"Restarting containers as of "+asked.At+", within maxUnavailable")
-	return reconcile.Result{RequeueAfter: lookAgain}, nil
+	return reconcile.Result{RequeueAfter: r.report(of.NamespacedName, object, f, p, waits)}, nil
 }
 
-// carryOut writes what the plan says.
-func (r *restarter) carryOut(ctx context.Context, object client.Object, asked order, p plan) error {
+// carryOut writes what the plan says. What fails does not keep it from the rest. It returns why the restart waits.
+func (r *restarter) carryOut(ctx context.Context, object client.Object, f facts, p plan) (waits string, err error) {
+	var errs []error
 	for _, pod := range p.done {
-		if err := r.note(ctx, pod, asked); err != nil {
-			return err
-		}
+		errs = append(errs, r.note(ctx, pod, f.order))
 	}
-	allowed, err := r.allowed(ctx, object, p.create)
-	if err != nil {
-		return err
+	for _, pod := range p.unmark {
+		errs = append(errs, r.mark(ctx, pod, false))
 	}
+	errs = append(errs, r.stop(ctx, object, f, p))
+	set, _ := r.kind.read(object) // gather has read it
+	for _, pod := range p.create {
+		errs = append(errs, r.create(ctx, object, pod, f.order, set.grace))
+	}
+	allowed, refused, err := r.allowed(ctx, object, p.mark)
+	errs = append(errs, err)
 	for _, pod := range allowed {
-		if err := r.create(ctx, object, pod, asked); err != nil {
-			return err
-		}
+		errs = append(errs, r.mark(ctx, pod, true))
 	}
-	return nil
+	for _, request := range p.remove {
+		errs = append(errs, r.remove(ctx, request))
+	}
+	if len(allowed)+len(p.create)+p.flights == 0 {
+		waits = cmp.Or(p.waits, refused)
+	}
+	return waits, errors.Join(errs...)
 }
 
-// allowed returns the pods that PodUnavailableBudgets let become unavailable.
-func (r *restarter) allowed(ctx context.Context, object client.Object, pods []*corev1.Pod) ([]*corev1.Pod, error) {
+// allowed returns the pods that PodUnavailableBudgets let become unavailable, and why they refuse another one.
+func (r *restarter) allowed(
+	ctx context.Context, object client.Object, pods []*corev1.Pod,
+) (allowed []*corev1.Pod, why string, err error) {
 	if r.disruptions == nil || len(pods) == 0 {
-		return pods, nil
+		return pods, "", nil
 	}
 	refused, err := r.disruptions.Ask(ctx, object.GetNamespace(), policy.PubUpdateOperation, pods, false)
 	if err != nil {
-		return nil, fmt.Errorf("ask for the restart of pods: %w", err)
+		return nil, "", fmt.Errorf("ask for the restart of pods: %w", err)
 	}
-	var allowed []*corev1.Pod
 	for _, pod := range pods {
-		if refused[pod.Name] == nil {
+		if refusal := refused[pod.Name]; refusal != nil {
+			why = cmp.Or(why, refusal.Error())
+		} else {
 			allowed = append(allowed, pod)
 		}
 	}
-	return allowed, nil
+	return allowed, why, nil
 }

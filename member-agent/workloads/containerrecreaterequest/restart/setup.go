@@ -4,16 +4,22 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -28,8 +34,32 @@ import (
 type kind struct {
 	gvk schema.GroupVersionKind
 	new func() client.Object
-	// limits returns the limits in the spec, and whether updates are paused.
-	limits func(client.Object) (budget.Limits, bool, error)
+	// read returns what the spec says.
+	read func(client.Object) (settings, error)
+}
+
+// settings are what the spec of a workload says about its pods.
+type settings struct {
+	limits budget.Limits
+	// minReady is how long a pod must be Ready to be available, in seconds.
+	minReady int32
+	// grace is the termination grace period in the template.
+	grace time.Duration
+	// paused: the user has paused updates. onDelete: the controller updates no pod by itself.
+	paused, onDelete bool
+	// unseen: the controller has not acted on the spec yet.
+	unseen bool
+	// old is how many pods do not have the update revision.
+	old int32
+}
+
+// defaultGrace is the termination grace period of a template without one.
+const defaultGrace = 30 // seconds
+
+// settingsOf returns what all kinds have, given the observed generation and the grace period of the template.
+func settingsOf(object client.Object, observed int64, grace *int64) settings {
+	return settings{unseen: observed < object.GetGeneration(),
+		grace: time.Duration(ptr.Deref(grace, defaultGrace)) * time.Second}
 }
 
 // kinds are those kinds.
@@ -41,37 +71,47 @@ func kinds() []kind {
 	}
 }
 
-func ofCloneSet(object client.Object) (budget.Limits, bool, error) {
+func ofCloneSet(object client.Object) (settings, error) {
 	set, _ := object.(*v1beta1.CloneSet)
 	var s budget.Strategy
-	if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling != nil {
-		// A restart adds no pods, so a surge does not make maxUnavailable smaller.
-		s = budget.Strategy{MaxUnavailable: rolling.MaxUnavailable, Paused: rolling.Paused}
+	out := settingsOf(set, set.Status.ObservedGeneration, set.Spec.Template.Spec.TerminationGracePeriodSeconds)
+	out.onDelete = set.Spec.UpdateStrategy.Type == v1beta1.OnDeleteCloneSetUpdateStrategyType
+	if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling != nil && !out.onDelete {
+		s = budget.Strategy{Partition: rolling.Partition, MaxUnavailable: rolling.MaxUnavailable,
+			MaxSurge: rolling.MaxSurge, Paused: rolling.Paused}
 	}
 	limits, err := budget.Resolve(s, ptr.Deref(set.Spec.Replicas, 1))
-	return limits, s.Paused, err
+	out.limits, out.minReady, out.paused = limits, set.Spec.MinReadySeconds, s.Paused
+	out.old = set.Status.Replicas - set.Status.UpdatedReplicas
+	return out, err
 }
 
-func ofStatefulSet(object client.Object) (budget.Limits, bool, error) {
+func ofStatefulSet(object client.Object) (settings, error) {
 	set, _ := object.(*v1beta1.StatefulSet)
 	s := budget.Strategy{Defaults: budget.Defaults{MaxUnavailable: new(intstr.FromInt32(1)), RoundDown: true}}
-	if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling != nil {
-		s.MaxUnavailable, s.Paused = rolling.MaxUnavailable, rolling.Paused
+	rolling := ptr.Deref(set.Spec.UpdateStrategy.RollingUpdate, v1beta1.RollingUpdateStatefulSetStrategy{})
+	s.MaxUnavailable, s.Paused = rolling.MaxUnavailable, rolling.Paused
+	if rolling.Partition != nil {
+		s.Partition = new(intstr.FromInt32(*rolling.Partition))
 	}
 	limits, err := budget.Resolve(s, ptr.Deref(set.Spec.Replicas, 1))
-	limits.MaxUnavailable = max(limits.MaxUnavailable, 1)
-	return limits, s.Paused, err
+	out := settingsOf(set, set.Status.ObservedGeneration, set.Spec.Template.Spec.TerminationGracePeriodSeconds)
+	out.onDelete = set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType
+	out.limits, out.minReady, out.paused = limits, ptr.Deref(rolling.MinReadySeconds, 0), s.Paused
+	out.old = set.Status.Replicas - set.Status.UpdatedReplicas
+	return out, err
 }
 
-func ofDaemonSet(object client.Object) (budget.Limits, bool, error) {
+func ofDaemonSet(object client.Object) (settings, error) {
 	set, _ := object.(*v1beta1.DaemonSet)
-	var p budget.PerNode
-	paused := false
-	if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling != nil {
-		p.MaxUnavailable, paused = rolling.MaxUnavailable, ptr.Deref(rolling.Paused, false)
-	}
+	rolling := ptr.Deref(set.Spec.UpdateStrategy.RollingUpdate, v1beta1.RollingUpdateDaemonSet{})
+	p := budget.PerNode{Partition: rolling.Partition, MaxUnavailable: rolling.MaxUnavailable, MaxSurge: rolling.MaxSurge}
 	limits, err := p.Resolve(set.Status.DesiredNumberScheduled)
-	return limits, paused, err
+	out := settingsOf(set, set.Status.ObservedGeneration, set.Spec.Template.Spec.TerminationGracePeriodSeconds)
+	out.onDelete = set.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType
+	out.limits, out.minReady, out.paused = limits, set.Spec.MinReadySeconds, ptr.Deref(rolling.Paused, false)
+	out.old = set.Status.CurrentNumberScheduled - set.Status.UpdatedNumberScheduled
+	return out, err
 }
 
 // workers is how many workloads of a kind are worked on at the same time.
@@ -98,10 +138,10 @@ func add(env *workload.Env, k kind) error {
 	mgr := env.Manager
 	name := strings.ToLower(k.gvk.Kind) + "-restart"
 	r := &restarter{client: mgr.GetClient(), pods: env.Pods, gate: env.Gate, disruptions: env.Disruptions, kind: k,
-		events: mgr.GetEventRecorder("flotilla-restart"), said: map[types.NamespacedName]string{}}
-	asks := predicate.NewPredicateFuncs(func(object client.Object) bool {
-		return object.GetAnnotations()[v1beta1.AnnotationRestart] != ""
-	})
+		clock: env.Clock, events: mgr.GetEventRecorder("flotilla-restart"), said: map[types.NamespacedName]string{}}
+	if r.clock == nil {
+		r.clock = clock.RealClock{}
+	}
 	toWorkload := func(_ context.Context, request client.Object) []reconcile.Request {
 		of, workloadName, _ := strings.Cut(request.GetAnnotations()[v1beta1.AnnotationRestartOf], "/")
 		if of != k.gvk.Kind {
@@ -110,13 +150,36 @@ func add(env *workload.Env, k kind) error {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{
 			Namespace: request.GetNamespace(), Name: workloadName}}}
 	}
+	ofPod := func(_ context.Context, pod client.Object) []reconcile.Request {
+		owner := metav1.GetControllerOfNoCopy(pod)
+		if owner == nil || owner.Kind != k.gvk.Kind || !strings.HasPrefix(owner.APIVersion, k.gvk.Group+"/") {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: owner.Name}}}
+	}
 	return ctrl.NewControllerManagedBy(mgr).Named(name).
-		Watches(k.new(), &handler.EnqueueRequestForObject{}, builder.WithPredicates(asks)).
+		Watches(k.new(), &handler.EnqueueRequestForObject{}, builder.WithPredicates(asks())).
 		Watches(&v1beta1.ContainerRecreateRequest{}, handler.EnqueueRequestsFromMapFunc(toWorkload)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ofPod),
+			builder.WithPredicates(predicate.NewPredicateFuncs(isMarked))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](workload.FirstBackoff,
 				workload.LastBackoff),
 		}).
 		Complete(r)
+}
+
+// asks passes workloads for which a restart is asked, or was until this event.
+func asks() predicate.Predicate {
+	has := func(object client.Object) bool { return object.GetAnnotations()[v1beta1.AnnotationRestart] != "" }
+	all := predicate.NewPredicateFuncs(has)
+	all.UpdateFunc = func(e event.UpdateEvent) bool { return has(e.ObjectOld) || has(e.ObjectNew) }
+	return all
+}
+
+// isMarked passes pods with LabelRestarting.
+func isMarked(pod client.Object) bool {
+	_, has := pod.GetLabels()[v1beta1.LabelRestarting]
+	return has
 }

@@ -3,6 +3,8 @@ package restart
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,15 +16,22 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
-// create makes the request for a pod.
-func (r *restarter) create(ctx context.Context, object client.Object, pod *corev1.Pod, asked order) error {
+// atMost is how long a restart may take beyond the termination grace period of the pod: the daemon of the node may
+// go away before it ends.
+const atMost = time.Hour
+
+// create makes the request for a pod. It has no TTL: it is what says that the pod has restarted, or has failed to.
+func (r *restarter) create(
+	ctx context.Context, object client.Object, pod *corev1.Pod, asked order, grace time.Duration,
+) error {
 	request := &v1beta1.ContainerRecreateRequest{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: pod.Namespace, Name: asked.nameFor(pod.Name),
 			Annotations:     map[string]string{v1beta1.AnnotationRestartOf: r.kind.gvk.Kind + "/" + object.GetName()},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}},
 		},
-		Spec: v1beta1.ContainerRecreateRequestSpec{PodName: pod.Name, TTLSecondsAfterFinished: new(int32(kept)),
+		Spec: v1beta1.ContainerRecreateRequestSpec{PodName: pod.Name,
+			ActiveDeadlineSeconds: new(int64((grace + atMost) / time.Second)),
 			// The pod is not ready from before its hooks run, so that its workload counts it as unavailable.
 			Strategy: &v1beta1.ContainerRecreateRequestStrategy{UnreadyGracePeriodSeconds: new(int64(0))}},
 	}
@@ -38,25 +47,70 @@ func (r *restarter) create(ctx context.Context, object client.Object, pod *corev
 
 // note writes on a pod that it has restarted.
 func (r *restarter) note(ctx context.Context, pod *corev1.Pod, asked order) error {
-	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, pod.UID, v1beta1.AnnotationRestarted, asked.At)
-	target := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
-	err := r.client.Patch(ctx, target, client.RawPatch(types.MergePatchType, []byte(patch)), workload.FieldOwner)
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:%q},"labels":{%q:null}}}`, pod.UID,
+		v1beta1.AnnotationRestarted, asked.At, v1beta1.LabelRestarting)
+	if err := r.patchPod(ctx, pod, patch); err != nil {
 		return fmt.Errorf("note on pod %s that it has restarted: %w", pod.Name, err)
 	}
 	return nil
 }
 
-// say makes an event about a workload, unless it was the last one. Without an object it forgets the workload.
-func (r *restarter) say(of types.NamespacedName, object client.Object, kind, reason, text string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if object == nil {
-		delete(r.said, of)
-		return
+// mark makes controllers count a pod as unavailable, or no longer.
+func (r *restarter) mark(ctx context.Context, pod *corev1.Pod, on bool) error {
+	value := "null"
+	if on {
+		value = `"true"`
 	}
-	if said := reason + text; r.said[of] != said {
-		r.said[of] = said
-		r.events.Eventf(object, nil, kind, reason, "Restart", "%s", text)
+	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"labels":{%q:%s}}}`, pod.UID, v1beta1.LabelRestarting, value)
+	if err := r.patchPod(ctx, pod, patch); err != nil {
+		return fmt.Errorf("change label %s of pod %s: %w", v1beta1.LabelRestarting, pod.Name, err)
 	}
+	return nil
+}
+
+// patchPod changes the metadata of a pod, unless it is gone.
+func (r *restarter) patchPod(ctx context.Context, pod *corev1.Pod, patch string) error {
+	target := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	err := r.client.Patch(ctx, target, client.RawPatch(types.MergePatchType, []byte(patch)), workload.FieldOwner)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return err
+	}
+	return nil
+}
+
+// stop notes on the workload that the restart has failed, and removes such a note of an earlier restart.
+func (r *restarter) stop(ctx context.Context, object client.Object, f facts, p plan) error {
+	have, want := object.GetAnnotations()[v1beta1.AnnotationRestartFailed], ""
+	if p.failed != "" || f.stopped {
+		want = f.order.At
+	}
+	if have == want {
+		return nil
+	}
+	value := "null"
+	if want != "" {
+		value = strconv.Quote(want)
+	}
+	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:%s}}}`, object.GetUID(),
+		v1beta1.AnnotationRestartFailed, value)
+	target := r.kind.new()
+	target.SetNamespace(object.GetNamespace())
+	target.SetName(object.GetName())
+	err := r.client.Patch(ctx, target, client.RawPatch(types.MergePatchType, []byte(patch)), workload.FieldOwner)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("write annotation %s of %s %s: %w", v1beta1.AnnotationRestartFailed, r.kind.gvk.Kind,
+			object.GetName(), err)
+	}
+	return nil
+}
+
+// remove deletes a request that has ended.
+func (r *restarter) remove(ctx context.Context, request *v1beta1.ContainerRecreateRequest) error {
+	target := &v1beta1.ContainerRecreateRequest{
+		ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.Name}}
+	err := r.client.Delete(ctx, target, client.Preconditions{UID: new(request.UID)})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete ContainerRecreateRequest %s, which has ended: %w", request.Name, err)
+	}
+	return nil
 }
