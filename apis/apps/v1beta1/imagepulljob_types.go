@@ -89,6 +89,9 @@ const (
 
 // ImagePullJobProgress is what Flotilla adds to the published status of an ImagePullJob.
 type ImagePullJobProgress struct {
+	// image is the image that the status describes. When spec.image changes, the job begins again with all nodes.
+	// +optional
+	Image string `json:"image,omitempty"`
 	// pullBy is who pulls for this job: Daemon or Pod. It does not change.
 	// +optional
 	PullBy ImagePuller `json:"pullBy,omitempty"`

@@ -95,6 +95,11 @@ func (r *Reconciler) release(ctx context.Context, s *scope) (bool, error) {
 		return false, r.expire(ctx, s)
 	}
 	if s.facts.Pods {
+		for _, pod := range s.replaced {
+			if pod.DeletionTimestamp == nil {
+				s.Fail(reasonFailedDeletePod, r.Writer.DeletePod(ctx, s.job.UID, pod))
+			}
+		}
 		for _, node := range s.plan.Release {
 			if pull := s.pods[node]; pull != nil && !pull.terminating {
 				s.Fail(reasonFailedDeletePod, r.Writer.DeletePod(ctx, s.job.UID, pull.pod))
