@@ -17,7 +17,8 @@ const (
 	PullSecretModeBatch = "batch"
 	// LabelImagePullJobUID is on pods that pull for an ImagePullJob: its UID.
 	LabelImagePullJobUID = "apps.flotilla.dev/imagepulljob-uid"
-	// FinalizerImagePullJob is on jobs until the copies of their Secrets are released.
+	// FinalizerImagePullJob is on jobs of OpenKruise until the copies of their Secrets are released. Flotilla only takes
+	// it away.
 	FinalizerImagePullJob = "apps.kruise.io/deletion-protection"
 )
 

@@ -47,7 +47,8 @@ type scope struct {
 }
 
 func (r *Reconciler) phases(p *pass) []workload.Phase {
-	return workload.Phases(&scope{pass: p, job: OfItsImage(p.Object)}, r.gather, r.decide, r.request, r.report, r.release)
+	return workload.Phases(&scope{pass: p, job: OfItsImage(p.Object)}, r.gather, r.decide,
+		r.finalize, r.request, r.report, r.release)
 }
 
 // decide makes the plan. A job that is being deleted has none: the controller of NodeImages and the garbage collector

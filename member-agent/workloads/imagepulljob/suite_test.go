@@ -444,10 +444,19 @@ func (w *world) expires() {
 }
 
 func (w *world) leaves() {
-	name := w.pull("silent-leaves:1", on("n001", "n002"))
+	name := w.pull("silent-leaves:1", on("n001", "n002"), func(job *v1beta1.ImagePullJob) {
+		job.Finalizers = []string{v1beta1.FinalizerImagePullJob} // OpenKruise puts it on every job
+	})
 	w.status(name, "2 0 0", "Pulling")
-	w.must(w.Delete(w.Context(), w.job(name)))
+	job := w.job(name)
+	w.must(w.Delete(w.Context(), job))
 	w.noEntries("silent-leaves")
+	w.eventually("the job is gone", func() string {
+		if err := w.Get(w.Context(), client.ObjectKeyFromObject(job), job); !apierrors.IsNotFound(err) {
+			return fmt.Sprint(err, job.Finalizers)
+		}
+		return ""
+	})
 }
 
 func (w *world) secrets() {
