@@ -62,7 +62,8 @@ func imagePullJobExpires(o Object) (time.Time, bool) {
 	return end.Add(time.Duration(*ttl) * time.Second), true
 }
 
-// readImagePullJob reads a job. It has no revision: a change of its image is another order.
+// readImagePullJob reads a job. It has no revision: another image is another order, for which the controllers of the
+// members begin again with all nodes. Only a job that has ended refuses it.
 func readImagePullJob(o Object) (Workload, *Rejection) {
 	job := o.(*apps.ImagePullJob)
 	w := NewWorkload(job, apps.ImagePullJobKind, nil)

@@ -89,8 +89,9 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule(kruise, "persistentpodstates/status", "get update patch"),
 		// Each node has a NodeImage, which its daemon reports in.
 		rule(kruise, "nodeimages", write),
-		// A job is deleted after its ttlSecondsAfterFinished.
+		// A job is deleted after its ttlSecondsAfterFinished. An ImagePullJob loses a finalizer of OpenKruise.
 		rule(kruise, "imagelistpulljobs imagepulljobs", read+" create delete"),
+		rule(kruise, "imagepulljobs", "patch"),
 		rule(kruise, "imagelistpulljobs/status imagepulljobs/status", "get update patch"),
 		rule(kruise, "imagelistpulljobs/finalizers imagepulljobs/finalizers", "update"),
 		// Requests are marked, end, and are deleted after their ttlSecondsAfterFinished.

@@ -173,7 +173,7 @@ func parseNumberOrPercent(text string) (any, bool) {
 }
 
 // upPreDownload makes fields of the annotations; the annotation holds where there is a field too. A value that the
-// field does not take stays an annotation, which does nothing.
+// field does not take stays an annotation: a percentage of updated pods is read from there, other values do nothing.
 func upPreDownload(metadata, spec tree) {
 	for _, p := range preDownloads() {
 		annotations := child(metadata, "annotations")

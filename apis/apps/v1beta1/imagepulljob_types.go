@@ -17,7 +17,8 @@ const (
 	PullSecretModeBatch = "batch"
 	// LabelImagePullJobUID is on pods that pull for an ImagePullJob: its UID.
 	LabelImagePullJobUID = "apps.flotilla.dev/imagepulljob-uid"
-	// FinalizerImagePullJob is on jobs until the copies of their Secrets are released.
+	// FinalizerImagePullJob is on jobs of OpenKruise until the copies of their Secrets are released. Flotilla only takes
+	// it away.
 	FinalizerImagePullJob = "apps.kruise.io/deletion-protection"
 )
 
@@ -89,6 +90,9 @@ const (
 
 // ImagePullJobProgress is what Flotilla adds to the published status of an ImagePullJob.
 type ImagePullJobProgress struct {
+	// image is the image that the status describes. When spec.image changes, the job begins again with all nodes.
+	// +optional
+	Image string `json:"image,omitempty"`
 	// pullBy is who pulls for this job: Daemon or Pod. It does not change.
 	// +optional
 	PullBy ImagePuller `json:"pullBy,omitempty"`

@@ -42,8 +42,8 @@ type Wish struct {
 	Parallelism *intstr.IntOrString
 	// Timeout of a pull in seconds, nil for the default.
 	Timeout *int32
-	// MinUpdatedReady is how many updated pods must be ready first.
-	MinUpdatedReady int32
+	// MinUpdatedReady is how many updated pods must be ready first, a number or a percentage of all pods.
+	MinUpdatedReady intstr.IntOrString
 	Kind            schema.GroupVersionKind
 	Selector        *metav1.LabelSelector
 	Revisions       workload.Revisions
@@ -53,29 +53,34 @@ type Wish struct {
 }
 
 // Of reads what an object asks for: by the fields of its strategy, or else by the published annotations. Texts that
-// are no numbers count as not given.
+// are no numbers count as not given. A percentage of updated pods is an annotation even beside the fields, because the
+// field takes numbers only.
 func Of(object metav1.Object, strategy *v1beta1.InPlaceUpdateStrategy) (a Wish) {
+	annotations := object.GetAnnotations()
+	if least, ok := numberOrPercent(annotations[annotationAheadMinReady]); ok {
+		a.MinUpdatedReady = least
+	}
 	if strategy != nil && strategy.ImagePreDownloadParallelism != nil {
 		a.Parallelism, a.Timeout = strategy.ImagePreDownloadParallelism, strategy.ImagePreDownloadTimeoutSeconds
 		if least := strategy.ImagePreDownloadMinUpdatedReadyPods; least != nil {
-			a.MinUpdatedReady = *least
+			a.MinUpdatedReady = intstr.FromInt32(*least)
 		}
 		return a
 	}
-	annotations := object.GetAnnotations()
-	if text, ok := annotations[annotationAheadParallelism]; ok {
-		value := intstr.Parse(text)
-		if _, err := budget.Scaled(value, 100, budget.Up); err == nil {
-			a.Parallelism = &value
-		}
+	if value, ok := numberOrPercent(annotations[annotationAheadParallelism]); ok {
+		a.Parallelism = &value
 	}
 	if n, err := strconv.ParseInt(annotations[annotationAheadTimeout], 10, 32); err == nil && n > 0 {
 		a.Timeout = new(int32(n))
 	}
-	if n, err := strconv.ParseInt(annotations[annotationAheadMinReady], 10, 32); err == nil && n > 0 {
-		a.MinUpdatedReady = int32(n)
-	}
 	return a
+}
+
+// numberOrPercent reads a number of 0 or more, or a percentage.
+func numberOrPercent(text string) (intstr.IntOrString, bool) {
+	value := intstr.Parse(text)
+	_, err := budget.Scaled(value, 100, budget.Up)
+	return value, err == nil
 }
 
 // State is what is known of the pulls for an object.
@@ -109,7 +114,11 @@ func (a *Wish) images() (images map[string]string, updated bool, err error) {
 			}
 		}
 	}
-	if !a.InPlace || a.AtOnce || len(a.Pods) <= fewPods || ready < a.MinUpdatedReady {
+	least, err := budget.Scaled(a.MinUpdatedReady, int32(len(a.Pods)), budget.Up)
+	if err != nil {
+		return nil, false, fmt.Errorf("read how many updated pods must be ready before images are pulled ahead: %w", err)
+	}
+	if !a.InPlace || a.AtOnce || len(a.Pods) <= fewPods || ready < least {
 		images = nil
 	}
 	return images, updated, nil

@@ -63,9 +63,13 @@ func TestImagesAreOnlyPulledAheadOfUpdatesInPlace(t *testing.T) {
 		{name: "all at once", pods: []string{"old", "old", "old", "old"}, change: func(a *Wish) { a.AtOnce = true },
 			want: "map[]"},
 		{name: "too few are updated and ready", pods: []string{"new", "old", "old", "old"},
-			change: func(a *Wish) { a.MinUpdatedReady = 2 }, want: "map[]"},
+			change: func(a *Wish) { a.MinUpdatedReady = intstr.FromInt32(2) }, want: "map[]"},
 		{name: "enough are updated and ready", pods: []string{"new", "new", "old", "old"},
-			change: func(a *Wish) { a.MinUpdatedReady = 2 }, want: "map[main:web:2]"},
+			change: func(a *Wish) { a.MinUpdatedReady = intstr.FromInt32(2) }, want: "map[main:web:2]"},
+		{name: "less than half of them are updated and ready", pods: []string{"new", "new", "old", "old", "old"},
+			change: func(a *Wish) { a.MinUpdatedReady = intstr.FromString("50%") }, want: "map[]"},
+		{name: "half of them are updated and ready", pods: []string{"new", "new", "old", "old"},
+			change: func(a *Wish) { a.MinUpdatedReady = intstr.FromString("50%") }, want: "map[main:web:2]"},
 		{name: "back to the old revision", pods: []string{"new", "new", "new", "old"}, change: func(a *Wish) {
 			a.Revisions.Update, _ = workload.RevisionOf(a.Revisions.Stored[0])
 			a.Revisions.Update.Hash = "old"
@@ -104,7 +108,7 @@ func TestAnnotationsAskForPullsAhead(t *testing.T) {
 		"apps.kruise.io/image-predownload-parallelism": "10%", "apps.kruise.io/image-predownload-timeout-seconds": "60",
 		"apps.kruise.io/image-predownload-min-updated-ready-pods": "3"}}}
 	a := Of(set, nil)
-	if a.Parallelism == nil || a.Parallelism.String() != "10%" || *a.Timeout != 60 || a.MinUpdatedReady != 3 {
+	if a.Parallelism == nil || a.Parallelism.String() != "10%" || *a.Timeout != 60 || a.MinUpdatedReady.IntVal != 3 {
 		t.Errorf("%+v", a)
 	}
 	set.Annotations["apps.kruise.io/image-predownload-parallelism"] = "some"
@@ -114,5 +118,16 @@ func TestAnnotationsAskForPullsAhead(t *testing.T) {
 	fields := &v1beta1.InPlaceUpdateStrategy{ImagePreDownloadParallelism: new(intstr.FromInt32(4))}
 	if a := Of(set, fields); a.Parallelism.String() != "4" || a.Timeout != nil {
 		t.Errorf("%+v", a)
+	}
+	for text, want := range map[string]string{"25%": "25%", "-1": "0", "some": "0", "": "0"} {
+		set.Annotations["apps.kruise.io/image-predownload-min-updated-ready-pods"] = text
+		if a := Of(set, fields); a.MinUpdatedReady.String() != want {
+			t.Errorf("beside the fields, %q is %s, want %s", text, a.MinUpdatedReady.String(), want)
+		}
+	}
+	fields.ImagePreDownloadMinUpdatedReadyPods = new(int32(1))
+	set.Annotations["apps.kruise.io/image-predownload-min-updated-ready-pods"] = "25%"
+	if a := Of(set, fields); a.MinUpdatedReady.String() != "1" {
+		t.Errorf("%s, want the field's", a.MinUpdatedReady.String())
 	}
 }

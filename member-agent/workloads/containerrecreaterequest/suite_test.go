@@ -267,6 +267,27 @@ func TestTerminator(t *testing.T) {
 		}
 		return ""
 	})
+	r := &v1beta1.ContainerRecreateRequest{}
+	key := client.ObjectKey{Namespace: "default", Name: "sidecar-termination-" + string(never.UID)}
+	w.must(w.Get(t.Context(), key, r))
+	first := r.UID
+	patch := client.MergeFrom(r.DeepCopy())
+	r.Status.Phase, r.Status.Message = v1beta1.CRRCompleted, "no answer"
+	r.Status.CompletionTime = new(metav1.NewTime(time.Now().Add(-time.Hour)))
+	w.must(w.Status().Patch(t.Context(), r, patch))
+	w.eventually("a request that stopped nothing is made again, and an event says so", func(ctx context.Context) string {
+		if err := w.Get(ctx, key, r); err != nil || r.UID == first {
+			return fmt.Sprint(err, r.Status)
+		}
+		var list eventsv1.EventList
+		w.must(w.List(ctx, &list, client.InNamespace("default")))
+		if !slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
+			return e.Regarding.UID == never.UID && e.Type == corev1.EventTypeWarning && strings.Contains(e.Note, "no answer")
+		}) {
+			return "no event"
+		}
+		return ""
+	})
 	w.eventually("the pod ends", func(ctx context.Context) string {
 		w.must(w.Get(ctx, client.ObjectKeyFromObject(retried), retried))
 		if c := podstate.Condition(retried, "SidecarTerminated"); retried.Status.Phase != corev1.PodSucceeded || c == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -86,24 +85,8 @@ func (r *Reconciler) expire(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// release takes the finalizer off a job that an OpenKruise manager put on it: nothing is removed from pods, so nothing
-// is waited for.
+// release takes the finalizer off a job that an OpenKruise manager put on it: nothing is removed from pods.
 func (r *Reconciler) release(ctx context.Context, s *scope) error {
-	if s.job.DeletionTimestamp == nil || !slices.Contains(s.job.Finalizers, v1alpha1.FinalizerEphemeralJob) {
-		return nil
-	}
-	left := slices.DeleteFunc(slices.Clone(s.job.Finalizers),
-		func(name string) bool { return name == v1alpha1.FinalizerEphemeralJob })
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": s.job.UID, "resourceVersion": s.job.ResourceVersion, "finalizers": left,
-	}})
-	if err != nil {
-		return fmt.Errorf("encode its finalizers: %w", err)
-	}
-	job := &v1alpha1.EphemeralJob{ObjectMeta: metav1.ObjectMeta{Namespace: s.Key.Namespace, Name: s.Key.Name}}
-	err = r.Client.Patch(ctx, job, client.RawPatch(types.MergePatchType, patch), workload.FieldOwner)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("take its finalizer away: %w", err)
-	}
-	return nil
+	_, err := workload.TakeFinalizer(ctx, r.Client, s.job, v1alpha1.FinalizerEphemeralJob)
+	return err
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // inFlight is how many NodeImages a pass writes at a time.
@@ -53,6 +54,12 @@ func (r *Reconciler) request(ctx context.Context, s *scope) (bool, error) {
 	_ = group.Wait() // one node that cannot be written keeps no other one from its pull
 	s.Fail(reasonFailedNodeImage, errors.Join(failed...))
 	return true, nil
+}
+
+// finalize takes the finalizer off that an OpenKruise manager put on a job: copies of Secrets go without one.
+func (r *Reconciler) finalize(ctx context.Context, s *scope) (bool, error) {
+	taken, err := workload.TakeFinalizer(ctx, r.Client, s.job, v1beta1.FinalizerImagePullJob)
+	return !taken, err
 }
 
 // ask writes the entry of the job to the NodeImage of a node. One that is gone meanwhile is no error.
@@ -95,6 +102,11 @@ func (r *Reconciler) release(ctx context.Context, s *scope) (bool, error) {
 		return false, r.expire(ctx, s)
 	}
 	if s.facts.Pods {
+		for _, pod := range s.replaced {
+			if pod.DeletionTimestamp == nil {
+				s.Fail(reasonFailedDeletePod, r.Writer.DeletePod(ctx, s.job.UID, pod))
+			}
+		}
 		for _, node := range s.plan.Release {
 			if pull := s.pods[node]; pull != nil && !pull.terminating {
 				s.Fail(reasonFailedDeletePod, r.Writer.DeletePod(ctx, s.job.UID, pull.pod))

@@ -22,7 +22,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 	if amounts := s.Budget.Amounts; amounts != nil {
 		s.facts.Touch = new(max(amounts.Updated, 0))
 	}
-	s.image, s.tag = splitImage(s.job.Spec.Image)
+	s.image, s.tag = nodeimages.SplitImage(s.job.Spec.Image)
 	s.messages = map[string]string{}
 	if s.Leaving != nil {
 		return true, nil

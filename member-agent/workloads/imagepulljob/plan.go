@@ -10,6 +10,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/nodeimages"
 )
 
 const (
@@ -93,6 +94,23 @@ type planner struct {
 	held []string // nodes whose entry has the job as an owner
 }
 
+// AnotherImage reports whether the status of the job describes an image that its spec had earlier.
+func AnotherImage(job *v1beta1.ImagePullJob) bool {
+	progress := job.Status.Flotilla
+	return progress != nil && progress.Image != "" && progress.Image != job.Spec.Image
+}
+
+// OfItsImage returns the job without what its status says about another image: which nodes have it or have failed, and
+// that the job has ended. A status that was written while the image changed may say the latter.
+func OfItsImage(job *v1beta1.ImagePullJob) *v1beta1.ImagePullJob {
+	if !AnotherImage(job) {
+		return job
+	}
+	job = job.DeepCopy()
+	job.Status.FailedNodes, job.Status.Flotilla.PulledNodes, job.Status.CompletionTime = nil, nil, nil
+	return job
+}
+
 // Make returns the plan. It fails if parallelism cannot be read.
 func Make(f Facts) (Plan, error) {
 	p := &planner{Facts: f, Plan: Plan{Status: *f.Job.Status.DeepCopy()}}
@@ -159,9 +177,9 @@ func (p *planner) run() error {
 	return nil
 }
 
-// remember keeps who pulls, and which nodes have the image where only pods that are gone said so.
+// remember keeps which image is pulled and who pulls, and which nodes have the image where only pods that are gone said so.
 func (p *planner) remember(pulled []string) {
-	progress := &v1beta1.ImagePullJobProgress{PullBy: v1beta1.PullByDaemon}
+	progress := &v1beta1.ImagePullJobProgress{Image: p.Job.Spec.Image, PullBy: v1beta1.PullByDaemon}
 	if p.Pods {
 		progress.PullBy = v1beta1.PullByPod
 		progress.PulledNodes = pulled[:min(len(pulled), mostNodes)]
@@ -227,7 +245,7 @@ func (f Facts) Entry(status *v1beta1.ImagePullJobStatus, node Node) v1beta1.Imag
 // entry returns the entry of the job on a node. Another job's pull of the same image serves this one too, if it goes
 // on or has succeeded in a way that this job takes; otherwise a greater version pulls again.
 func (p *planner) entry(node Node) v1beta1.ImageTagSpec {
-	_, name := splitImage(p.Job.Spec.Image)
+	_, name := nodeimages.SplitImage(p.Job.Spec.Image)
 	owner := v1beta1.JobReference{APIVersion: v1beta1.GroupVersion.String(), Kind: v1beta1.ImagePullJobKind.Kind,
 		Namespace: p.Job.Namespace, Name: p.Job.Name, UID: p.Job.UID}
 	tag := v1beta1.ImageTagSpec{Tag: name}

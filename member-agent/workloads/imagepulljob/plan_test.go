@@ -82,6 +82,7 @@ func TestPlan(t *testing.T) {
 		says    string
 		next    time.Duration
 		deletes bool
+		pods    bool
 	}{
 		{name: "the first nodes", nodes: []Node{{Name: "a"}, {Name: "b"}, {Name: "c"}}, want: "2 0 0", asks: "a/0 b/0",
 			says: "no progress", next: 10 * time.Minute},
@@ -154,14 +155,32 @@ func TestPlan(t *testing.T) {
 			j.Status.CompletionTime = ago(time.Minute)
 			j.Spec.CompletionPolicy.TTLSecondsAfterFinished = new(int32(60))
 		}, want: "0 0 0", deletes: true},
+		{name: "nodes failed to pull another image", job: func(j *v1beta1.ImagePullJob) {
+			j.Status.FailedNodes = []string{"a"}
+			j.Status.Flotilla = &v1beta1.ImagePullJobProgress{Image: "wbe:1", PullBy: v1beta1.PullByDaemon}
+		}, nodes: []Node{{Name: "a"}, {Name: "b"}}, want: "2 0 0", asks: "a/0 b/0", says: "no progress",
+			next: 10 * time.Minute},
+		{name: "nodes have another image", job: func(j *v1beta1.ImagePullJob) {
+			j.Status.Flotilla = &v1beta1.ImagePullJobProgress{Image: "web:0", PullBy: v1beta1.PullByPod,
+				PulledNodes: []string{"a", "b"}}
+		}, pods: true, nodes: []Node{{Name: "a"}, {Name: "b"}}, want: "2 0 0", asks: "a/0 b/0", next: 10 * time.Minute},
+		{name: "nodes have the image", job: func(j *v1beta1.ImagePullJob) {
+			j.Status.Flotilla = &v1beta1.ImagePullJobProgress{Image: "web:1", PullBy: v1beta1.PullByPod,
+				PulledNodes: []string{"a", "b"}}
+		}, pods: true, nodes: []Node{{Name: "a"}, {Name: "b"}}, want: "0 2 0", says: "job has completed"},
+		{name: "it ended while its image changed", job: func(j *v1beta1.ImagePullJob) {
+			j.Status.CompletionTime, j.Status.Succeeded = ago(time.Minute), 1
+			j.Status.Flotilla = &v1beta1.ImagePullJobProgress{Image: "web:0", PullBy: v1beta1.PullByDaemon}
+		}, nodes: []Node{{Name: "a"}}, want: "1 0 0", asks: "a/0", says: "no progress", next: 10 * time.Minute},
 		{name: "being deleted", job: func(j *v1beta1.ImagePullJob) { j.DeletionTimestamp = ago(0) },
 			nodes: []Node{node("a", time.Minute, pulling, "job"), {Name: "b"}}, want: "0 0 0", leaves: "a"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			f := Facts{Job: newJob(), Nodes: map[string]Node{}, Now: now}
+			f := Facts{Job: newJob(), Nodes: map[string]Node{}, Now: now, Pods: row.pods}
 			if row.job != nil {
 				row.job(f.Job)
 			}
+			f.Job = OfItsImage(f.Job)
 			for _, n := range row.nodes {
 				f.Nodes[n.Name] = n
 				if !slices.Contains(row.gone, n.Name) {
@@ -228,20 +247,6 @@ func TestSelect(t *testing.T) {
 				t.Errorf("%q, %v; want %q", got, err, row.want)
 			}
 		})
-	}
-}
-
-func TestSplitImage(t *testing.T) {
-	for image, want := range map[string][2]string{
-		"nginx": {"nginx", "latest"}, "nginx:1": {"nginx", "1"}, "docker.io/library/nginx:1": {"nginx", "1"},
-		"index.docker.io/library/nginx": {"nginx", "latest"}, "docker.io/a/b": {"a/b", "latest"},
-		"library/a/b": {"library/a/b", "latest"}, "r.example:5000/web": {"r.example:5000/web", "latest"},
-		"r.example:5000/web:1@sha256:ab": {"r.example:5000/web", "sha256:ab"},
-		"r.example/library/web":          {"r.example/library/web", "latest"},
-	} {
-		if name, tag := splitImage(image); [2]string{name, tag} != want {
-			t.Errorf("%s is %s and %s, want %q", image, name, tag, want)
-		}
 	}
 }
 

@@ -50,6 +50,10 @@ func (r *Reconciler) gatherPods(s *scope) (map[string]map[string]string, error) 
 	for _, list := range [][]*corev1.Pod{set.Active, set.Ended, set.Terminating} {
 		for _, pod := range list {
 			node := podset.NodeOf(pod)
+			if pod.Name != podName(s.job, node) {
+				s.replaced = append(s.replaced, pod)
+				continue
+			}
 			s.pods[node] = &podOf{pod: pod, terminating: pod.DeletionTimestamp != nil}
 			s.facts.Nodes[node] = s.nodeOfPod(node, pod)
 		}
@@ -126,15 +130,20 @@ func afterPull() []string {
 		"CrashLoopBackOff", "PreCreateHookError", "PreStartHookError", "PostStartHookError"}
 }
 
-// newPod returns the pod that pulls on a node. Its name follows from the job and the node.
+// podName returns the name of the pod that pulls the image of the job on a node. Another image has another pod.
+func podName(job *v1beta1.ImagePullJob, node string) string {
+	sum := sha256.Sum256([]byte(string(job.UID) + "/" + node + "/" + job.Spec.Image))
+	return job.Name[:min(len(job.Name), longestName)] + "-" + hex.EncodeToString(sum[:])[:hashLength]
+}
+
+// newPod returns the pod that pulls on a node.
 func newPod(job *v1beta1.ImagePullJob, node string) *corev1.Pod {
-	sum := sha256.Sum256([]byte(string(job.UID) + "/" + node))
 	small := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"),
 		corev1.ResourceMemory: resource.MustParse("16Mi")}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       job.Namespace,
-			Name:            job.Name[:min(len(job.Name), longestName)] + "-" + hex.EncodeToString(sum[:])[:hashLength],
+			Name:            podName(job, node),
 			Labels:          map[string]string{v1beta1.LabelImagePullJobUID: string(job.UID)},
 			Annotations:     map[string]string{"sidecar.istio.io/inject": "false"},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, v1beta1.ImagePullJobKind)},

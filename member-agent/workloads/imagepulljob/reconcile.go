@@ -3,6 +3,8 @@ package imagepulljob
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/nodeimages"
@@ -25,6 +27,7 @@ type pass = workload.Pass[*v1beta1.ImagePullJob, memory]
 // scope is one pass over one job.
 type scope struct {
 	*pass
+	// job is the object, without what its status says about another image.
 	job   *v1beta1.ImagePullJob
 	facts Facts
 	plan  Plan
@@ -35,6 +38,8 @@ type scope struct {
 	held    *conditions.Cause
 	// pods are those of the job, by their nodes.
 	pods map[string]*podOf
+	// replaced are pods of the job that pull another image.
+	replaced []*corev1.Pod
 	// messages say why the pull on a node failed.
 	messages map[string]string
 	// unschedulable is why pods have no node yet, "" for none of them.
@@ -42,7 +47,8 @@ type scope struct {
 }
 
 func (r *Reconciler) phases(p *pass) []workload.Phase {
-	return workload.Phases(&scope{pass: p, job: p.Object}, r.gather, r.decide, r.request, r.report, r.release)
+	return workload.Phases(&scope{pass: p, job: OfItsImage(p.Object)}, r.gather, r.decide,
+		r.finalize, r.request, r.report, r.release)
 }
 
 // decide makes the plan. A job that is being deleted has none: the controller of NodeImages and the garbage collector
@@ -57,8 +63,8 @@ func (r *Reconciler) decide(_ context.Context, s *scope) (bool, error) {
 		return true, nil
 	}
 	s.plan = plan
-	if s.job.Status.Flotilla == nil {
-		// The status says who pulls before anything does: a restart must not change that.
+	if s.job.Status.Flotilla == nil || AnotherImage(s.job) {
+		// The status says who pulls, and which image, before anything does: a restart must not change that.
 		s.plan.Request, s.plan.Status.Active = nil, plan.Status.Active-int32(len(plan.Request))
 	}
 	if !plan.Next.IsZero() {

@@ -72,6 +72,7 @@ func onlyCounters(have, want *v1beta1.ImagePullJobStatus) bool {
 	return have.ObservedGeneration == want.ObservedGeneration && have.ObservedSequence == want.ObservedSequence &&
 		have.StartTime.Equal(want.StartTime) && have.CompletionTime.Equal(want.CompletionTime) &&
 		slices.Equal(have.FailedNodes, want.FailedNodes) && slices.Equal(before.PulledNodes, after.PulledNodes) &&
+		before.Image == after.Image &&
 		same(have.Conditions, want.Conditions)
 }
 

@@ -187,6 +187,7 @@ func TestOnAServer(t *testing.T) {
 	})
 	// Without a report of any daemon, pods pull.
 	t.Run("pods pull where no daemon has ever reported", func(t *testing.T) { w.in(t).podsPull() })
+	t.Run("pods pull the image that a job has now", func(t *testing.T) { w.in(t).anotherImageByPods() })
 	t.Run("a quota that refuses a pod is named", func(t *testing.T) { w.in(t).quota() })
 	apiserver.Run(t, w.writes.count(config, "daemon"), func(_ context.Context, mgr ctrl.Manager) error {
 		return ctrl.NewControllerManagedBy(mgr).Named("daemon").Watches(&v1beta1.NodeImage{}, slowly()).
@@ -204,6 +205,7 @@ func TestOnAServer(t *testing.T) {
 	})
 	t.Run("ten images on a hundred nodes take few writes", func(t *testing.T) { w.in(t).many(nodes) })
 	t.Run("a node that fails is named", func(t *testing.T) { w.in(t).fails() })
+	t.Run("an image that is corrected is pulled on all nodes", func(t *testing.T) { w.in(t).anotherImage() })
 	t.Run("a list of images has a job for each", func(t *testing.T) { w.in(t).list() })
 	t.Run("a job is deleted after its time to live", func(t *testing.T) { w.in(t).expires() })
 	t.Run("a deleted job leaves nothing", func(t *testing.T) { w.in(t).leaves() })
@@ -344,6 +346,55 @@ func (w *world) fails() {
 	w.noEntries("broken")
 }
 
+// correct gives a job another image.
+func (w *world) correct(name, image string) {
+	w.Helper()
+	job := w.job(name)
+	patch := client.MergeFrom(job.DeepCopy())
+	job.Spec.Image = image
+	w.must(w.Patch(w.Context(), job, patch))
+}
+
+func (w *world) anotherImage() {
+	name := w.pull("broken-name:1", on("n010", "n011"), func(job *v1beta1.ImagePullJob) {
+		job.Spec.CompletionPolicy.Type = v1beta1.NeverCompletionPolicyType
+	})
+	w.status(name, "0 1 1", "NodesDone")
+	w.correct(name, "right-name:1")
+	job := w.status(name, "0 2 0", "NodesDone")
+	if job.Status.Flotilla.Image != "right-name:1" || len(job.Status.FailedNodes) > 0 {
+		w.Errorf("%+v", job.Status)
+	}
+	w.noEntries("broken-name")
+	w.must(w.Delete(w.Context(), job))
+}
+
+func (w *world) anotherImageByPods() {
+	name := w.pull("web:0", on("n001", "n002"), byPods, func(job *v1beta1.ImagePullJob) {
+		job.Spec.CompletionPolicy.Type = v1beta1.NeverCompletionPolicyType
+	})
+	w.kubelet(name, 2)
+	w.status(name, "0 2 0", "NodesDone")
+	w.correct(name, "web:1")
+	w.status(name, "2 0 0", "Pulling")
+	w.correct(name, "web:2")
+	w.eventually("all pods pull the image", func() string {
+		pods := w.pods(name)
+		for i := range pods {
+			if image := pods[i].Spec.Containers[0].Image; image != "web:2" {
+				return image
+			}
+		}
+		if len(pods) != 2 {
+			return fmt.Sprint(len(pods))
+		}
+		return ""
+	})
+	w.kubelet(name, 2)
+	w.status(name, "0 2 0", "NodesDone")
+	w.must(w.Delete(w.Context(), w.job(name)))
+}
+
 func (w *world) list() {
 	job := &v1beta1.ImageListPullJob{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "list"}}
 	job.Spec.Images = []string{"list-one:1", "broken-list:1"}
@@ -393,10 +444,19 @@ func (w *world) expires() {
 }
 
 func (w *world) leaves() {
-	name := w.pull("silent-leaves:1", on("n001", "n002"))
+	name := w.pull("silent-leaves:1", on("n001", "n002"), func(job *v1beta1.ImagePullJob) {
+		job.Finalizers = []string{v1beta1.FinalizerImagePullJob} // OpenKruise puts it on every job
+	})
 	w.status(name, "2 0 0", "Pulling")
-	w.must(w.Delete(w.Context(), w.job(name)))
+	job := w.job(name)
+	w.must(w.Delete(w.Context(), job))
 	w.noEntries("silent-leaves")
+	w.eventually("the job is gone", func() string {
+		if err := w.Get(w.Context(), client.ObjectKeyFromObject(job), job); !apierrors.IsNotFound(err) {
+			return fmt.Sprint(err, job.Finalizers)
+		}
+		return ""
+	})
 }
 
 func (w *world) secrets() {

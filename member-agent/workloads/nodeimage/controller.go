@@ -101,6 +101,7 @@ func (r *reconciler) ofJobs() handler.EventHandler {
 			case before.UID != after.UID:
 				enqueue(ctx, before, q)
 			case after.DeletionTimestamp != nil, after.Status.CompletionTime != nil && before.Status.CompletionTime == nil,
+				before.Spec.Image != after.Spec.Image,
 				!slices.Equal(before.Status.FailedNodes, after.Status.FailedNodes):
 				enqueue(ctx, after, q)
 			}

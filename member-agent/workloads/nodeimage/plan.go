@@ -141,7 +141,7 @@ func (f Facts) keep(image *v1beta1.NodeImage, name string, tag v1beta1.ImageTagS
 ) {
 	if len(tag.OwnerReferences) > 0 {
 		tag.OwnerReferences = slices.DeleteFunc(slices.Clone(tag.OwnerReferences), func(r v1beta1.JobReference) bool {
-			return r.Kind == v1beta1.ImagePullJobKind.Kind && !f.needs(f.Jobs[r.UID], image.Name)
+			return r.Kind == v1beta1.ImagePullJobKind.Kind && !f.needs(f.Jobs[r.UID], image.Name, name, tag.Tag)
 		})
 		return tag, time.Time{}, len(tag.OwnerReferences) > 0
 	}
@@ -154,10 +154,13 @@ func (f Facts) keep(image *v1beta1.NodeImage, name string, tag v1beta1.ImageTagS
 	return tag, end, f.Now.Before(end)
 }
 
-// needs reports whether a job still needs its entry on a node. What it needs to know of a node that has failed is in
-// its status.
-func (f Facts) needs(job *v1beta1.ImagePullJob, node string) bool {
+// needs reports whether a job still needs its entry on a node: its image may have changed. What it needs to know of a
+// node that has failed is in its status.
+func (f Facts) needs(job *v1beta1.ImagePullJob, node, image, tag string) bool {
 	if job == nil || job.DeletionTimestamp != nil || job.Status.CompletionTime != nil {
+		return false
+	}
+	if ownImage, ownTag := nodeimages.SplitImage(job.Spec.Image); ownImage != image || ownTag != tag {
 		return false
 	}
 	_, failed := slices.BinarySearch(job.Status.FailedNodes, node)

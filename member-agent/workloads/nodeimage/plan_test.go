@@ -27,7 +27,7 @@ func readyNode(since time.Duration) *corev1.Node {
 
 func job(uid types.UID, secrets ...string) *v1beta1.ImagePullJob {
 	out := &v1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: string(uid), UID: uid}}
-	out.Spec.PullSecrets = secrets
+	out.Spec.Image, out.Spec.PullSecrets = "web:1", secrets
 	return out
 }
 
@@ -130,8 +130,9 @@ func TestTagsLeaveWithTheirJobs(t *testing.T) {
 	}{
 		{"a job that runs", image(tag("1", "runs")), "as it is", 0},
 		{"a job that is gone", image(tag("1", "gone")), "", 0},
-		{"a job that has ended", image(tag("1", "completed"), tag("2", "runs")), "2/1 ", 0},
+		{"a job that has ended", image(tag("1", "runs"), tag("2", "completed")), "1/1 ", 0},
 		{"a job that is being deleted", image(tag("1", "deleted", "runs")), "1/1 ", 0},
+		{"a job that pulls another tag now", image(tag("1", "runs"), tag("2", "runs", "gone")), "1/1 ", 0},
 		{"a job for which this node has failed", image(tag("1", "failed")), "", 0},
 		{"two jobs that run", image(tag("1", "runs", "runs-too")), "as it is", 0},
 		{"an owner of another kind", image(other), "as it is", 0},

@@ -2,9 +2,7 @@ package podprobemarker
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -116,21 +114,6 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 
 // release takes the finalizer off that an OpenKruise manager put on a marker: what it left is taken back without it.
 func (r *Reconciler) release(ctx context.Context, s *scope) (bool, error) {
-	if s.marker.DeletionTimestamp == nil || !slices.Contains(s.marker.Finalizers, v1alpha1.FinalizerNodePodProbe) {
-		return true, nil
-	}
-	left := slices.DeleteFunc(slices.Clone(s.marker.Finalizers),
-		func(name string) bool { return name == v1alpha1.FinalizerNodePodProbe })
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": s.marker.UID, "resourceVersion": s.marker.ResourceVersion, "finalizers": left,
-	}})
-	if err != nil {
-		return false, fmt.Errorf("encode its finalizers: %w", err)
-	}
-	target := &v1alpha1.PodProbeMarker{ObjectMeta: metav1.ObjectMeta{Namespace: s.Key.Namespace, Name: s.Key.Name}}
-	err = r.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), workload.FieldOwner)
-	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("take its finalizer away: %w", err)
-	}
-	return false, nil
+	taken, err := workload.TakeFinalizer(ctx, r.Client, s.marker, v1alpha1.FinalizerNodePodProbe)
+	return !taken, err
 }

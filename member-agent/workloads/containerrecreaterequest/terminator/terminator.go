@@ -5,7 +5,7 @@
 //
 //	restartPolicy Never      a ContainerRecreateRequest has the daemon of the node stop the sidecars. One whose variable
 //	                         KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE is "true" waits for the others, and then
-//	                         the pod ends by its phase
+//	                         the pod ends by its phase. A request that ends while sidecars still run is made again
 //	restartPolicy OnFailure  the pod ends by its phase: the kubelet would start a sidecar again that a signal ended
 //
 // A pod that ends by its phase gets the condition SidecarTerminated and the phase Succeeded or Failed. The kubelet then
@@ -17,6 +17,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -49,6 +51,15 @@ const (
 	conditionTerminated = "SidecarTerminated"
 	reason              = "SidecarTerminator"
 	message             = "Terminated by Sidecar Terminator"
+)
+
+// requestPrefix begins the names of the requests that stop sidecars. The UID of the pod follows.
+const requestPrefix = "sidecar-termination-"
+
+// firstRetry and lastRetry bound how long after its end a request is made again whose sidecars still run.
+const (
+	firstRetry = 30 * time.Second
+	lastRetry  = 5 * time.Minute
 )
 
 // decision is what becomes of a pod.
@@ -103,6 +114,32 @@ func (d decision) of(mains, ignored int, phase corev1.PodPhase) decision {
 	return d
 }
 
+// endedAt returns when the last main container of the pod ended, by the clock of its node.
+func endedAt(pod *corev1.Pod) (last time.Time) {
+	for i := range pod.Status.ContainerStatuses {
+		status := &pod.Status.ContainerStatuses[i]
+		main := slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+			return c.Name == status.Name && !isTrue(&c, envTerminate)
+		})
+		if t := status.State.Terminated; main && t != nil && t.FinishedAt.After(last) {
+			last = t.FinishedAt.Time
+		}
+	}
+	return last
+}
+
+// retryIn returns how long to wait until a request that has ended is made again, because sidecars of the pod still run;
+// 0: now. The wait is as long as the time from the end of the main containers to that of the request. So waits double
+// without a count, which a restart of the agent would lose. The first one also lets the kubelet report what has stopped.
+func retryIn(pod *corev1.Pod, request *v1beta1.ContainerRecreateRequest, now time.Time) time.Duration {
+	end := request.CreationTimestamp.Time
+	if request.Status.CompletionTime != nil {
+		end = request.Status.CompletionTime.Time
+	}
+	wait := min(max(end.Sub(endedAt(pod)), firstRetry), lastRetry)
+	return max(min(wait, wait-now.Sub(end)), 0)
+}
+
 // mayEnd reports whether the pod runs, and ends with its containers.
 func mayEnd(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning &&
@@ -119,6 +156,29 @@ func sidecars(object client.Object) bool {
 	pod, ok := object.(*corev1.Pod)
 	return ok && pod.Spec.RestartPolicy != corev1.RestartPolicyAlways && pod.Status.Phase == corev1.PodRunning &&
 		slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return isTrue(&c, envTerminate) })
+}
+
+// requestEnded passes requests of the terminator that have ended or are gone.
+func requestEnded() predicate.Predicate {
+	own := func(object client.Object) bool { return strings.HasPrefix(object.GetName(), requestPrefix) }
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			request, ok := e.ObjectNew.(*v1beta1.ContainerRecreateRequest)
+			return ok && own(request) && request.Status.Phase == v1beta1.CRRCompleted
+		},
+		DeleteFunc: func(e event.DeleteEvent) bool { return own(e.Object) },
+	}
+}
+
+// podOfRequest returns the pod of a request.
+func podOfRequest(_ context.Context, object client.Object) []reconcile.Request {
+	request, ok := object.(*v1beta1.ContainerRecreateRequest)
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: request.Namespace,
+		Name: request.Spec.PodName}}}
 }
 
 // terminator carries decisions out.
@@ -141,6 +201,8 @@ func Add(env *workload.Env) error {
 	err := ctrl.NewControllerManagedBy(env.Manager).Named("sidecarterminator").
 		Watches(&corev1.Pod{}, &handler.EnqueueRequestForObject{},
 			builder.WithPredicates(predicate.NewPredicateFuncs(sidecars))).
+		Watches(&v1beta1.ContainerRecreateRequest{}, handler.EnqueueRequestsFromMapFunc(podOfRequest),
+			builder.WithPredicates(requestEnded())).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](workload.FirstBackoff,
@@ -162,18 +224,64 @@ func (t *terminator) Reconcile(ctx context.Context, of reconcile.Request) (recon
 	d := decide(pod)
 	switch {
 	case len(d.stop) > 0:
-		return reconcile.Result{}, t.request(ctx, pod, d.stop)
+		return t.request(ctx, pod, d.stop)
 	case d.phase != "":
 		return reconcile.Result{}, t.end(ctx, pod, d.phase)
 	}
 	return reconcile.Result{}, nil
 }
 
-// request makes the request that stops the sidecars, once.
-func (t *terminator) request(ctx context.Context, pod *corev1.Pod, containers []string) error {
+// request makes the request that stops the sidecars. It is made again when one has ended that did not stop them, as
+// without the daemon.
+func (t *terminator) request(ctx context.Context, pod *corev1.Pod, containers []string) (reconcile.Result, error) {
+	// A request of that name in the cache spares the attempt at each event of the pod.
+	made := &v1beta1.ContainerRecreateRequest{}
+	key := client.ObjectKey{Namespace: pod.Namespace, Name: requestPrefix + string(pod.UID)}
+	switch err := t.client.Get(ctx, key, made); {
+	case apierrors.IsNotFound(err):
+		return reconcile.Result{}, t.create(ctx, pod, containers)
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("read ContainerRecreateRequest %s: %w", key.Name, err)
+	case made.Status.Phase != v1beta1.CRRCompleted || made.DeletionTimestamp != nil:
+		return reconcile.Result{}, nil
+	}
+	if wait := retryIn(pod, made, t.clock.Now()); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	return reconcile.Result{}, t.retry(ctx, pod, made, containers)
+}
+
+// retry deletes a request that has ended while sidecars still run. Its end leads to a pass that makes it again.
+func (t *terminator) retry(ctx context.Context, pod *corev1.Pod, made *v1beta1.ContainerRecreateRequest,
+	containers []string) error {
+	err := t.client.Delete(ctx, made, client.Preconditions{UID: &made.UID})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("delete ContainerRecreateRequest %s, which has ended, to make it again: %w", made.Name, err)
+	}
+	t.events.Eventf(pod, nil, corev1.EventTypeWarning, reason, "Terminate", "%s", workload.Note(fmt.Errorf(
+		"the main containers have ended, and %v still run: ContainerRecreateRequest %s is made again, because it ended "+
+			"with: %s", containers, made.Name, endOf(made))))
+	return nil
+}
+
+// endOf says how a request has ended: why a container could not be stopped, or else its message.
+func endOf(request *v1beta1.ContainerRecreateRequest) string {
+	for i := range request.Status.ContainerRecreateStates {
+		if state := &request.Status.ContainerRecreateStates[i]; state.Message != "" {
+			return state.Name + ": " + state.Message
+		}
+	}
+	return request.Status.Message
+}
+
+// create makes the request.
+func (t *terminator) create(ctx context.Context, pod *corev1.Pod, containers []string) error {
 	request := &v1beta1.ContainerRecreateRequest{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pod.Namespace, Name: "sidecar-termination-" + string(pod.UID),
+			Namespace: pod.Namespace, Name: requestPrefix + string(pod.UID),
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}},
 		},
 		Spec: v1beta1.ContainerRecreateRequestSpec{PodName: pod.Name, Strategy: &v1beta1.ContainerRecreateRequestStrategy{
@@ -183,10 +291,6 @@ func (t *terminator) request(ctx context.Context, pod *corev1.Pod, containers []
 	for _, name := range containers {
 		request.Spec.Containers = append(request.Spec.Containers,
 			v1beta1.ContainerRecreateRequestContainer{Name: name})
-	}
-	// A request of that name in the cache spares the attempt at each event of the pod.
-	if t.client.Get(ctx, client.ObjectKeyFromObject(request), &v1beta1.ContainerRecreateRequest{}) == nil {
-		return nil
 	}
 	err := t.client.Create(ctx, request, workload.FieldOwner)
 	switch {

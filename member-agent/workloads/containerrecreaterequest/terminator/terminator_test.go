@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
 // podOf reads containers as "main:0 side:running ignoring:running": names that begin with side or ignoring are
@@ -72,5 +75,36 @@ func TestDecide(t *testing.T) {
 	deleted.DeletionTimestamp = new(metav1.Now())
 	if got := decide(deleted); len(got.stop) > 0 {
 		t.Error("a pod that is being deleted is left to the kubelet")
+	}
+}
+
+func TestRequestsAreMadeAgainLaterAndLater(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	ago := func(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
+	for _, row := range []struct {
+		name  string
+		mains time.Duration // how long ago the main container ended
+		ended time.Duration // how long ago the request did
+		want  time.Duration
+	}{
+		{"the daemon could not stop it", time.Second, 0, firstRetry},
+		{"half a minute later", 31 * time.Second, 30 * time.Second, 0},
+		{"the daemon was away for a minute", 70 * time.Second, 10 * time.Second, 50 * time.Second},
+		{"and for another one", 190 * time.Second, 10 * time.Second, 170 * time.Second},
+		{"and for hours", 5 * time.Hour, time.Minute, 4 * time.Minute},
+		{"the clock of the node is ahead", -time.Hour, 0, firstRetry},
+		{"our clock was set back", -time.Hour, -time.Hour, firstRetry},
+		{"long ago", 5 * time.Hour, 4 * time.Hour, 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			pod := podOf(corev1.RestartPolicyNever, "main:0 side:running side-b:1")
+			pod.Status.ContainerStatuses[0].State.Terminated.FinishedAt = ago(row.mains)
+			pod.Status.ContainerStatuses[2].State.Terminated.FinishedAt = ago(-time.Hour)
+			request := &v1beta1.ContainerRecreateRequest{}
+			request.Status.CompletionTime = new(ago(row.ended))
+			if got := retryIn(pod, request, now); got != row.want {
+				t.Errorf("again in %s, want %s", got, row.want)
+			}
+		})
 	}
 }

@@ -1,10 +1,10 @@
-package imagepulljob
+package nodeimages
 
 import "strings"
 
-// splitImage returns the name and the tag by which a NodeImage lists an image: the name without docker.io and library,
+// SplitImage returns the name and the tag by which a NodeImage lists an image: the name without docker.io and library,
 // and the digest, the tag or latest.
-func splitImage(image string) (name, tag string) {
+func SplitImage(image string) (name, tag string) {
 	name, digest, _ := strings.Cut(image, "@")
 	if colon := strings.LastIndex(name, ":"); colon > strings.LastIndex(name, "/") {
 		name, tag = name[:colon], name[colon+1:]
