@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/events"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/klog/v2"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -232,6 +233,7 @@ func TestExec(t *testing.T) {
 	})
 	n.answer("is-leader", fakecri.ExecResult{})
 	n.expect("db-0/roles#leader Succeeded ")
+	n.until("the events", func() bool { return len(n.events.Events) >= 3 }) // they come after the status
 	var told []string
 	for len(n.events.Events) > 0 {
 		told = append(told, <-n.events.Events)
@@ -416,6 +418,37 @@ func TestProbesThatGetNoAnswerHoldNoOthersUp(t *testing.T) {
 	n.until("the stuck one", func() bool {
 		return strings.Contains(n.states(), "db-0/roles#leader Failed the command did not end within 1s")
 	})
+}
+
+// TestHangingProbesMakeRoom: as many as may run at the same time hang, and the next one still runs.
+func TestHangingProbesMakeRoom(t *testing.T) {
+	n := newNode(t)
+	n.OnExec(func(ctx context.Context, _ string, command []string) fakecri.ExecResult {
+		if command[0] == "stuck" {
+			<-ctx.Done()
+		}
+		return fakecri.ExecResult{}
+	})
+	n.change(func(pods []v1alpha1.PodProbe) []v1alpha1.PodProbe {
+		for i := range atOnce {
+			stuck := execOf(leader, "stuck")
+			stuck.Probe.TimeoutSeconds = 1 << 30
+			pods = append(pods, podOf(fmt.Sprintf("stuck-%d", i), stuck))
+			n.started(fmt.Sprintf("stuck-%d", i), "db")
+		}
+		return pods
+	})
+	n.until("all hang", func() bool { return len(n.Calls("ExecSync")) == atOnce })
+	for _, call := range n.Calls("ExecSync") {
+		if most := call.Request.(*runtimeapi.ExecSyncRequest).Timeout; most > 60 {
+			t.Fatalf("a command may take %d s", most)
+		}
+	}
+	n.started("db-0", "db")
+	n.change(func(pods []v1alpha1.PodProbe) []v1alpha1.PodProbe {
+		return append(pods, podOf("db-0", execOf(leader, "is-leader")))
+	})
+	n.expect("db-0/roles#leader Succeeded ")
 }
 
 // TestIdle holds what 50 probes of 110 pods cost while nothing changes: no write, and one list of containers a second
