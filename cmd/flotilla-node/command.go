@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -35,6 +37,8 @@ const (
 	defaultHealthAddress = "127.0.0.1:10231"
 	// nodeVariable is the environment variable that names the node, which the chart sets.
 	nodeVariable = "NODE_NAME"
+	// waitForDefinitions is how long the program waits for a definition that is not installed: for as long as it runs.
+	waitForDefinitions = 10 * 365 * 24 * time.Hour
 )
 
 // flags of the command.
@@ -118,7 +122,7 @@ func run(ctx context.Context, f *flags) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(f, config, log, parts(f))
+	mgr, err := newManager(f, config, log, parts(f, log))
 	if err != nil {
 		return err
 	}
@@ -139,6 +143,8 @@ func newManager(f *flags, config *rest.Config, log logr.Logger, all []nodedaemon
 		Client:                 client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		Metrics:                server.Options{BindAddress: f.metricsAddress},
 		HealthProbeBindAddress: f.healthAddress,
+		// Parts whose definitions are not installed yet wait for them; the others work.
+		Controller: ctrlconfig.Controller{CacheSyncTimeout: waitForDefinitions},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up the daemon for the member at %s: %w", config.Host, err)

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/go-logr/logr"
 )
 
 // TestBadStart holds that a start that cannot work ends with one sentence that names the flag and the value.
@@ -50,10 +52,20 @@ func TestBadStart(t *testing.T) {
 // TestPartsAreListedOnce holds that each part has a name of its own and can be added.
 func TestPartsAreListedOnce(t *testing.T) {
 	names := map[string]bool{}
-	for _, part := range parts(&flags{pullWorkers: 1}) {
+	for _, part := range parts(&flags{node: "a", pullWorkers: 1}, logr.Discard()) {
 		if part.Name == "" || names[part.Name] || part.Add == nil {
 			t.Errorf("part %q is listed twice, has no name or cannot be added", part.Name)
 		}
 		names[part.Name] = true
+	}
+}
+
+// TestLongNameOfANode: labels have no room for it, and all but the restarts work without.
+func TestLongNameOfANode(t *testing.T) {
+	for length, want := range map[int]int{63: 4, 64: 3} {
+		all := parts(&flags{node: strings.Repeat("a", length), pullWorkers: 1}, logr.Discard())
+		if len(all) != want {
+			t.Errorf("%d parts on a node with a name of %d", len(all), length)
+		}
 	}
 }

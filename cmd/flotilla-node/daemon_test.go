@@ -167,7 +167,7 @@ func runDaemon(t *testing.T, config *rest.Config, folder string) {
 	t.Helper()
 	f := &flags{node: "a", runtime: cri.Options{Directory: folder}, metricsAddress: "0", healthAddress: "0",
 		pullWorkers: 2}
-	mgr, err := newManager(f, config, logr.Discard(), parts(f))
+	mgr, err := newManager(f, config, logr.Discard(), parts(f, logr.Discard()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -150,9 +150,19 @@ type Moves struct {
 	Revisions
 	// NoResize: the API server cannot change the cpu and memory of running pods.
 	NoResize bool
+	// Daemon reports whether a node daemon is ready on the node; nil: on all that have said so.
+	Daemon func(node string) bool
 
 	known map[string]Move
+	again time.Duration
 }
+
+// askForDaemon is when a pod that waits for a node daemon is looked at again: no event of the pod tells that one runs.
+const askForDaemon = time.Minute
+
+// Again returns when to ask again for pods that cannot be changed because no node daemon is ready on their nodes; 0 if
+// there are none.
+func (m *Moves) Again() time.Duration { return m.again }
 
 // Move is how a pod comes to a revision: by Change in place. Refusal names a field that keeps it from that, "" for
 // none.
@@ -166,9 +176,23 @@ type Move struct {
 func (m *Moves) Of(pod *corev1.Pod, to Revision) (Move, error) {
 	move, err := m.of(pod.Labels[podset.LabelRevision], to)
 	if err == nil && move.Refusal == "" {
-		move.Refusal = move.Change.Possible(pod)
+		move.Refusal = m.possible(pod, move.Change)
 	}
 	return move, err
+}
+
+// possible returns what keeps this very pod from being given the change, "" for nothing. What a daemon said of the pod
+// stays on it when the daemon goes: one that is ready now must be on the node.
+func (m *Moves) possible(pod *corev1.Pod, change inplace.Change) string {
+	refusal := change.Possible(pod, false)
+	if refusal == "" || change.Possible(pod, true) != "" {
+		return refusal
+	}
+	if m.Daemon == nil || m.Daemon(pod.Spec.NodeName) {
+		return ""
+	}
+	m.again = askForDaemon
+	return fmt.Sprintf("%s (no pod of flotilla-node is ready on node %s)", refusal, pod.Spec.NodeName)
 }
 
 // of returns how pods with this label come to the revision to. It is worked out once.

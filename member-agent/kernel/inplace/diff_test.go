@@ -99,6 +99,7 @@ func TestPossible(t *testing.T) {
 		{"with an image that the pod has", change(both), func(p *corev1.Pod) { p.Spec.Containers[0].Image = "nginx:2" },
 			"spec.containers[0].env[1]"},
 		{"with the node daemon", change(label), func(p *corev1.Pod) { p.Annotations["apps.kruise.io/runtime-containers-meta"] = "{}" }, ""},
+		{"with a node daemon that does not know it", change(label), func(*corev1.Pod) {}, "spec.containers[0].env[1]"},
 		{"a label that the pod has", change(label), func(p *corev1.Pod) { p.Labels["tier"] = "b" }, ""},
 		{"resources within the quality of service", size,
 			func(p *corev1.Pod) { p.Spec = *template(t, guaranteed).Spec.DeepCopy() }, ""},
@@ -111,8 +112,13 @@ func TestPossible(t *testing.T) {
 			pod := &corev1.Pod{ObjectMeta: *old.ObjectMeta.DeepCopy(), Spec: *old.Spec.DeepCopy()}
 			pod.Annotations = map[string]string{}
 			tt.prepare(pod)
-			if got := tt.change.Possible(pod); got != tt.refusal {
+			if got := tt.change.Possible(pod, true); got != tt.refusal {
 				t.Errorf("refusal %q, want %q", got, tt.refusal)
+			}
+			if _, known := pod.Annotations["apps.kruise.io/runtime-containers-meta"]; known {
+				if got := tt.change.Possible(pod, false); got != "spec.containers[0].env[1]" {
+					t.Errorf("refusal %q where the daemon is gone", got)
+				}
 			}
 		})
 	}

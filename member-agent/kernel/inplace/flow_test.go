@@ -259,3 +259,36 @@ func BenchmarkObserveASettledPod(b *testing.B) {
 		inplace.Observe(pod, now)
 	}
 }
+
+// TestRestartThatDoesNotCome: a node daemon that is gone keeps no other update from the pod for ever.
+func TestRestartThatDoesNotCome(t *testing.T) {
+	const container = `{name: main, image: "a:1", env: [{name: T, valueFrom: {fieldRef: {fieldPath: "metadata.labels['tier']"}}}]}`
+	pod := podOf(t, `{metadata: {name: web, namespace: ns, labels: {tier: a}, annotations: {apps.kruise.io/runtime-containers-meta: "{}"}},
+spec: {readinessGates: [{conditionType: InPlaceUpdateReady}], containers: [`+container+`]}, status: {containerStatuses: [
+  {name: main, image: "a:1", imageID: i1, containerID: c1, ready: true, state: {running: {}}}]}}`)
+	change, refusal, err := inplace.Diff(template(t, `{metadata: {labels: {tier: a}}, spec: {containers: [`+container+`]}}`),
+		template(t, `{metadata: {labels: {tier: b}}, spec: {containers: [`+container+`]}}`))
+	if err != nil || refusal != "" {
+		t.Fatal(refusal, err)
+	}
+	begun := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	writes, err := inplace.Begin(pod, change, to, inplace.Options{}, begun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod = patched(t, patched(t, pod, writes.Status, nil), writes.Pod, nil)
+	for _, row := range []struct {
+		after time.Duration
+		id    string
+		want  inplace.Progress
+		wait  time.Duration
+	}{
+		{time.Minute, "c1", inplace.Running, 4 * time.Minute}, {5 * time.Minute, "c1", inplace.Stuck, 0},
+		{6 * time.Minute, "c2", inplace.Finished, 0},
+	} {
+		pod.Status.ContainerStatuses[0].ContainerID = row.id
+		if got, wait := inplace.Observe(pod, begun.Add(row.after)); got != row.want || wait != row.wait {
+			t.Errorf("after %s: %d, %s; want %d, %s", row.after, got, wait, row.want, row.wait)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // Next returns the writes that carry on an update which was begun: the containers after the grace period, the next
@@ -107,8 +108,8 @@ const (
 	// Running pods wait for their containers.
 	Running
 	// Stuck pods wait for what may never come: containers that cannot start with what they were given, or do not get ready
-	// with it, so that the next batch does not come, or resources that the node does not have. Another update may help
-	// them.
+	// with it, so that the next batch does not come, resources that the node does not have, or a node daemon. Another
+	// update may help them.
 	Stuck
 	// Finished pods have their new containers, and their gate has still to be opened.
 	Finished
@@ -153,10 +154,32 @@ func Observe(pod *corev1.Pod, now time.Time) (progress Progress, wait time.Durat
 		return Waiting, wait
 	case r.done(pod):
 		return atEnd, 0
-	case r.lost || stuck(pod) || r.batchesDone(pod) && !r.waiting().empty():
+	}
+	late, wait := r.overdue(pod, now)
+	switch {
+	case late || r.lost || stuck(pod) || r.batchesDone(pod) && !r.waiting().empty():
 		return Stuck, 0
 	}
-	return Running, 0
+	return Running, wait
+}
+
+// longestRestart is how long the node daemon may take to restart a container for its environment: then it does not run.
+const longestRestart = 5 * time.Minute
+
+// overdue reports whether a container that the node daemon is to restart runs on for too long, and otherwise how long
+// to wait for that; 0 if none is to be restarted by it.
+func (r record) overdue(pod *corev1.Pod, now time.Time) (late bool, wait time.Duration) {
+	for name, before := range r.unfinished(pod) {
+		if status := containerStatus(pod, name); !before.Environment || status == nil || status.State.Running == nil {
+			continue
+		}
+		left := r.batchTime(name).Add(longestRestart).Sub(now)
+		if left <= 0 {
+			return true, 0
+		}
+		wait = podstate.Sooner(wait, left)
+	}
+	return false, wait
 }
 
 // stuck reports whether a container waits for what may never come, or the node cannot give the pod its resources.

@@ -169,7 +169,7 @@ func (w *world) begin() {
 		w.t.Fatalf("refused: %q, %v", refusal, err)
 	}
 	w.target = to
-	if change.Possible(w.pod) != "" {
+	if change.Possible(w.pod, true) != "" {
 		w.create()
 		return
 	}

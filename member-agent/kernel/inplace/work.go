@@ -135,17 +135,18 @@ func missing(have map[string]string, want map[string]*string) map[string]*string
 }
 
 // Possible returns the first field that keeps this pod from being given the change, or "". Containers whose environment
-// reads changed metadata see it only when they restart: with a new image of their own, or by the node daemon. And the
-// pod, which may have more containers than its template, must keep its quality of service.
-func (c Change) Possible(pod *corev1.Pod) (refusal string) {
+// reads changed metadata see it only when they restart: with a new image of their own, or by the node daemon, if it runs
+// on the pod's node and knows the pod's containers. And the pod, which may have more containers than its template, must
+// keep its quality of service.
+func (c Change) Possible(pod *corev1.Pod, daemonRuns bool) (refusal string) {
 	u, err := plan(pod, c)
 	if err != nil {
 		return "metadata.annotations[" + v1beta1.AnnotationInPlaceUpdateGrace + "]"
 	}
-	_, daemon := pod.Annotations[annotationRuntimeMeta]
+	_, knows := pod.Annotations[annotationRuntimeMeta] // it stays when the daemon goes
 	for i := range pod.Spec.Containers {
 		name := pod.Spec.Containers[i].Name
-		if daemon {
+		if daemonRuns && knows {
 			break
 		}
 		if u.neverLeft(pod, &pod.Spec.Containers[i]) {

@@ -31,6 +31,26 @@ func pod(name string, owner types.UID, changes ...func(*corev1.Pod)) *corev1.Pod
 
 func deleting(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0))) }
 
+func TestDaemon(t *testing.T) {
+	on := func(node string, ready corev1.ConditionStatus, program string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Spec.NodeName, p.Labels = node, map[string]string{"app.kubernetes.io/name": program}
+			p.Status.Phase = corev1.PodRunning
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
+		}
+	}
+	source, err := sourceOf(pod("a", "", on("runs", "True", "flotilla-node")), pod("b", "", on("starts", "False",
+		"flotilla-node")), pod("c", "", on("ends", "True", "flotilla-node"), deleting), pod("d", "", on("other", "True", "web")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range []string{"runs", "starts", "ends", "other", "none", ""} {
+		if got := source.Daemon(node); got != (node == "runs") {
+			t.Errorf("node %q: %t", node, got)
+		}
+	}
+}
+
 func TestObserve(t *testing.T) {
 	failed := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
 	source, err := sourceOf(

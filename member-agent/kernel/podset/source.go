@@ -3,6 +3,7 @@ package podset
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,6 +89,15 @@ func (s *Source) OnNode(node string) ([]*corev1.Pod, error) {
 		}
 	}
 	return out, nil
+}
+
+// Daemon reports whether a pod of flotilla-node is ready on the node.
+func (s *Source) Daemon(node string) bool {
+	const label, program = "app.kubernetes.io/name", "flotilla-node"
+	pods, err := s.OnNode(node)
+	return err == nil && slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		return pod.Labels[label] == program && pod.DeletionTimestamp == nil && podstate.Ready(pod)
+	})
 }
 
 // Get returns what the cache knows of a pod.

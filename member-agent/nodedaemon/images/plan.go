@@ -17,6 +17,8 @@ const (
 	defaultBackoff = 3
 	// longestWait bounds the wait after a failed attempt. The first wait is one second, each later one twice as long.
 	longestWait = 30 * time.Second
+	// longestWaitForSpace is longestWait after an attempt whose image the node has removed.
+	longestWaitForSpace = 5 * time.Minute
 	// longest bounds activeDeadlineSeconds, whose nanoseconds might not fit.
 	longest = 90 * 365 * 24 * time.Hour
 )
@@ -46,8 +48,8 @@ type Running struct {
 // status then counts alone.
 type Record struct {
 	Version int64
-	// Attempts is how many ended, with those that succeeded.
-	Attempts int
+	// Attempts is how many failed, Pulls how many succeeded: the node may have removed the image since.
+	Attempts, Pulls int
 	// EndedAt is when the last attempt ended, Message what it failed with, "" after a success.
 	EndedAt time.Time
 	Message string
@@ -62,6 +64,8 @@ type Facts struct {
 	// Present are the images of the container runtime, listed after the last attempt ended: their IDs by what
 	// Key.Reference returns.
 	Present map[string]string
+	// Unknown are tags of which the runtime did not say in time whether it has them. Their statuses stay.
+	Unknown map[Key]bool
 	Running map[Key]Running
 	Records map[Key]Record
 	// Workers is how many pulls may run at the same time, at least 1.
@@ -116,7 +120,8 @@ func Make(f Facts) Plan {
 	for i := range entries {
 		e := &entries[i]
 		e.status = f.decide(e, &plan)
-		if e.status.Phase == v1beta1.ImagePhaseWaiting && !e.pulling && free > 0 && f.due(e, &plan) {
+		if e.status.Phase == v1beta1.ImagePhaseWaiting && !e.pulling && !f.Unknown[e.Key] && free > 0 &&
+			f.due(e, &plan) {
 			free--
 			plan.start(f, e)
 		}
@@ -185,6 +190,9 @@ func (f Facts) decide(e *entry, plan *Plan) v1beta1.ImageTagStatus {
 	case e.pulling && e.running.Version != e.spec.Version:
 		plan.Stop = append(plan.Stop, Stop{Key: e.Key, Why: "a job asks for another version"})
 		return f.waiting(e, status)
+	case f.unknown(e):
+		status.Phase = cmp.Or(status.Phase, v1beta1.ImagePhaseWaiting)
+		return status
 	case !e.pulling && f.has(e): // also after the deadline
 		return f.succeeded(e, status)
 	case f.overdue(e):
@@ -212,7 +220,7 @@ func after(message string) string {
 // lost reports whether an image that was pulled is gone, and has to be pulled again: the kubelet removes images that
 // no pod uses when it needs their space.
 func (f Facts) lost(e *entry) bool {
-	return e.status.Phase == v1beta1.ImagePhaseSucceeded && e.present == "" && !f.expired(e)
+	return e.status.Phase == v1beta1.ImagePhaseSucceeded && e.present == "" && !f.Unknown[e.Key] && !f.expired(e)
 }
 
 // expired reports whether the time to live of an ended pull is over, so that its image is of no interest any more.
@@ -222,6 +230,12 @@ func (f Facts) expired(e *entry) bool {
 		return false
 	}
 	return !f.Now.Before(e.status.CompletionTime.Add(time.Duration(*policy.TTLSecondsAfterFinished) * time.Second))
+}
+
+// unknown reports whether nothing can be decided, because the runtime did not say whether it has the image. The deadline
+// holds all the same, unless the image was pulled.
+func (f Facts) unknown(e *entry) bool {
+	return f.Unknown[e.Key] && !e.pulling && (e.record.Pulled || !f.overdue(e))
 }
 
 // has reports whether the node has the image as asked.
@@ -244,8 +258,7 @@ func (e *entry) deadline() (time.Duration, bool) {
 	return time.Duration(min(*policy.ActiveDeadlineSeconds, int64(longest/time.Second))) * time.Second, true
 }
 
-// message says why the last attempt was of no use. Each attempt counts, also one whose image was removed afterwards:
-// so the daemon and a node without space do not pull and remove an image for ever.
+// message says why the last attempt was of no use.
 func (e *entry) message() string {
 	if e.record.Pulled && e.present == "" {
 		return "the node removed the image after the pull; free space on its disk"
@@ -267,17 +280,19 @@ func (e *entry) timeout() time.Duration {
 	return defaultTimeout
 }
 
-// due reports whether the wait after the last failed attempt is over. If not, the plan is made again when it is. A
+// due reports whether the wait after the last attempt is over. If not, the plan is made again when it is. A
 // last attempt in the future is that of a clock that was set back since.
 func (f Facts) due(e *entry, plan *Plan) bool {
-	attempts := e.record.Attempts
+	attempts := e.record.Attempts + e.record.Pulls
 	if attempts == 0 || f.Now.Before(e.record.EndedAt) {
 		return true
 	}
-	wait := longestWait
-	if attempts <= 5 {
-		wait = time.Second << (attempts - 1)
+	const enough = 10 // doublings to more than any wait
+	wait, longest := time.Second<<min(attempts-1, enough), longestWait
+	if e.record.Pulled { // so that the daemon and a node without space do not pull and remove an image all the time
+		longest = longestWaitForSpace
 	}
+	wait = min(wait, longest)
 	at := e.record.EndedAt.Add(wait)
 	if !f.Now.Before(at) {
 		return true

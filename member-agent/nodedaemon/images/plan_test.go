@@ -60,7 +60,7 @@ func TestPlan(t *testing.T) {
 		}, phase: v1beta1.ImagePhasePulling, starts: true, next: time.Minute},
 		{name: "pulled, and Always", change: func(f *Facts, tag *tag) {
 			f.Present["web:1"], tag.ImagePullPolicy = "sha256:a", v1beta1.PullAlways
-			f.Records[web] = Record{Attempts: 1, Pulled: true, EndedAt: now}
+			f.Records[web] = Record{Pulls: 1, Pulled: true, EndedAt: now}
 		}, phase: v1beta1.ImagePhaseSucceeded},
 		{name: "being pulled",
 			change: func(f *Facts, _ *tag) { f.Running[web] = Running{Since: now.Add(-20 * time.Second)} },
@@ -121,8 +121,25 @@ func TestPlan(t *testing.T) {
 			known(f, v1beta1.ImageTagStatus{Phase: v1beta1.ImagePhaseSucceeded, CompletionTime: at(time.Hour)})
 		}, phase: v1beta1.ImagePhaseSucceeded},
 		{name: "removed by the kubelet again and again", change: func(f *Facts, _ *tag) {
-			f.Records[web] = Record{Attempts: 2, EndedAt: now, Pulled: true}
-		}, phase: v1beta1.ImagePhaseFailed, says: "free space on its disk"},
+			f.Records[web] = Record{Pulls: 20, EndedAt: now, Pulled: true}
+		}, phase: v1beta1.ImagePhaseWaiting, says: "free space on its disk", next: 5 * time.Minute},
+		{name: "pulled, and the runtime does not say so", change: func(f *Facts, _ *tag) {
+			f.Records[web] = Record{Pulls: 1, EndedAt: now.Add(-time.Hour), Pulled: true}
+			f.Unknown = map[Key]bool{web: true}
+			known(f, v1beta1.ImageTagStatus{Phase: v1beta1.ImagePhasePulling, StartTime: at(time.Hour)})
+		}, phase: v1beta1.ImagePhasePulling},
+		{name: "there, and the runtime does not say so", change: func(f *Facts, _ *tag) {
+			f.Unknown = map[Key]bool{web: true}
+			known(f, v1beta1.ImageTagStatus{Phase: v1beta1.ImagePhaseSucceeded, CompletionTime: at(time.Minute)})
+		}, phase: v1beta1.ImagePhaseSucceeded},
+		{name: "new, and the runtime says nothing", change: func(f *Facts, _ *tag) {
+			f.Unknown = map[Key]bool{web: true}
+		}, phase: v1beta1.ImagePhaseWaiting},
+		{name: "the deadline is over, and the runtime says nothing", change: func(f *Facts, tag *tag) {
+			f.Unknown = map[Key]bool{web: true}
+			tag.PullPolicy.ActiveDeadlineSeconds = new(int64(60))
+			known(f, v1beta1.ImageTagStatus{Phase: v1beta1.ImagePhaseWaiting, StartTime: at(time.Minute)})
+		}, phase: v1beta1.ImagePhaseFailed, says: "not pulled within activeDeadlineSeconds"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			plan := Make(asked(row.change))
@@ -198,7 +215,7 @@ func TestSimulated(t *testing.T) {
 type world struct {
 	Facts
 	*rand.Rand
-	attempts map[Key]int
+	attempts map[Key]int // that failed
 	restarts int
 }
 
@@ -230,7 +247,6 @@ func (w *world) step(plan Plan) string {
 			return fmt.Sprintf("%v is pulled twice at a time", pull.Key)
 		}
 		w.Running[pull.Key] = Running{Version: pull.Version, Since: w.Now}
-		w.attempts[pull.Key]++
 	}
 	if len(w.Running) > w.Workers {
 		return fmt.Sprintf("%d pulls at a time, %d are allowed", len(w.Running), w.Workers)
@@ -262,7 +278,14 @@ func (w *world) step(plan Plan) string {
 func (w *world) end(key Key, message string) {
 	delete(w.Running, key)
 	record := w.Records[key]
-	w.Records[key] = Record{Attempts: record.Attempts + 1, EndedAt: w.Now, Message: message, Pulled: message == ""}
+	record.EndedAt, record.Message, record.Pulled = w.Now, message, message == ""
+	if record.Pulled {
+		record.Pulls++
+	} else {
+		record.Attempts++
+		w.attempts[key]++
+	}
+	w.Records[key] = record
 	if message == "" && w.Intn(4) > 0 { // else the kubelet removed it at once
 		w.Present[key.Reference()] = "sha256:a"
 	}

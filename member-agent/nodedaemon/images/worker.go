@@ -28,9 +28,11 @@ const (
 	// runtime does not answer.
 	retryAfter   = 2 * time.Second
 	longestRetry = 30 * time.Second
-	// writeTimeout bounds a write to the API server, askTimeout a question to the runtime.
+	// writeTimeout bounds a write to the API server, askTimeout a question to the runtime, and lookTimeout all questions
+	// of one pass.
 	writeTimeout = 30 * time.Second
-	askTimeout   = 10 * time.Second
+	askTimeout   = 2 * time.Second
+	lookTimeout  = 10 * time.Second
 	// reasonFailed is the reason of events on jobs, as OpenKruise has it.
 	reasonFailed = "PullImageFailed"
 	// mostOwners bounds the jobs that get an event of one tag.
@@ -51,6 +53,8 @@ type worker struct {
 	records map[Key]Record
 	// present are the images that the runtime last reported, by reference.
 	present map[string]string
+	// silent: the runtime did not say in time of some images whether it has them.
+	silent bool
 	// planned is the latest status of the NodeImage with this uid, written or not.
 	uid     types.UID
 	planned v1beta1.NodeImageStatus
@@ -155,7 +159,8 @@ func (w *worker) reconcile(ctx context.Context) (time.Duration, error) {
 		return 0, nil
 	}
 	if image.UID != w.uid {
-		w.uid, w.planned = image.UID, *image.Status.DeepCopy()
+		w.uid, w.planned, w.records = image.UID, *image.Status.DeepCopy(), map[Key]Record{}
+		w.writes = writes{open: map[Key]openTag{}}
 	}
 	facts := Facts{
 		Spec: image.Spec, Status: w.planned, Running: map[Key]Running{}, Records: w.records, Workers: w.workers,
@@ -165,7 +170,8 @@ func (w *worker) reconcile(ctx context.Context) (time.Duration, error) {
 		facts.Running[key] = a.Running
 	}
 	w.forget(image.Spec)
-	answers := w.look(ctx, facts)
+	var answers bool
+	answers, facts.Unknown = w.look(ctx, facts)
 	facts.Present = w.present
 	if !answers {
 		facts.Workers = 0 // an attempt would fail at once
@@ -179,11 +185,12 @@ func (w *worker) reconcile(ctx context.Context) (time.Duration, error) {
 	}
 	w.planned = plan.Status
 	w.planned.Conditions = nil // the daemon's reporter has them
-	next := untilNext(plan, facts.Now, answers)
+	next := untilNext(plan, facts.Now, answers && len(facts.Unknown) == 0)
 	return next, w.write(ctx, image)
 }
 
-// untilNext returns when to plan again, 0 for not before something happens.
+// untilNext returns when to plan again, 0 for not before something happens. answers: the runtime said of all images
+// whether it has them.
 func untilNext(plan Plan, now time.Time, answers bool) time.Duration {
 	var next time.Duration
 	sooner := func(d time.Duration) {
@@ -245,11 +252,12 @@ func (w *worker) forget(spec v1beta1.NodeImageSpec) {
 }
 
 // look asks the runtime which of the images it has. It reports whether the runtime answered; if it did not, what it
-// last reported holds, and after a restart of the daemon what the status has.
-func (w *worker) look(ctx context.Context, f Facts) bool {
-	ctx, cancel := context.WithTimeout(cri.Quiet(ctx), askTimeout)
+// last reported holds, and after a restart of the daemon what the status has. Of images that it did not answer in time
+// nothing is known.
+func (w *worker) look(ctx context.Context, f Facts) (answers bool, unknown map[Key]bool) {
+	ctx, cancel := context.WithTimeout(cri.Quiet(ctx), lookTimeout)
 	defer cancel()
-	answers := true
+	answers, unknown = true, map[Key]bool{}
 	known := tags(f.Status)
 	for name, image := range f.Spec.Images {
 		for _, tag := range image.Tags {
@@ -262,9 +270,12 @@ func (w *worker) look(ctx context.Context, f Facts) bool {
 			}
 			if answers {
 				id, err := w.id(ctx, reference)
-				if answers = err == nil; answers {
+				if err == nil {
 					w.present[reference] = id
 					continue
+				}
+				if answers = status.Code(err) != codes.Unavailable; answers {
+					unknown[key] = true
 				}
 			}
 			if _, asked := w.present[reference]; !asked && last.Phase == v1beta1.ImagePhaseSucceeded {
@@ -272,12 +283,19 @@ func (w *worker) look(ctx context.Context, f Facts) bool {
 			}
 		}
 	}
-	return answers
+	if silent := len(unknown) > 0; silent != w.silent {
+		w.silent = silent
+		w.env.Log.Info("the container runtime was asked which images it has", "answersInTime", !silent,
+			"unknown", len(unknown))
+	}
+	return answers, unknown
 }
 
 // id returns the ID of an image on the node, "" if the node does not have it or the runtime cannot tell. It errs if the
-// runtime does not answer.
+// runtime does not answer, with code Unavailable, or not in time.
 func (w *worker) id(ctx context.Context, reference string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
 	answer, err := w.env.Images.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: reference}, false)
 	switch status.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
@@ -306,7 +324,7 @@ func (w *worker) start(ctx context.Context, pull Pull) {
 
 // gone reports whether the runtime does not answer.
 func (w *worker) gone(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(cri.Quiet(ctx), askTimeout)
+	ctx, cancel := context.WithTimeout(cri.Quiet(ctx), lookTimeout)
 	defer cancel()
 	_, err := w.env.Runtime.Version(ctx, "")
 	return status.Code(err) == codes.Unavailable
@@ -332,7 +350,10 @@ func (w *worker) end(o outcome) {
 	}
 	now := w.env.Clock.Now()
 	record.EndedAt, record.Pulled, record.Message = now, o.err == nil, ""
-	if !o.lost {
+	switch {
+	case o.err == nil:
+		record.Pulls++
+	case !o.lost:
 		record.Attempts++
 	}
 	how := outcomePulled

@@ -15,10 +15,12 @@ import (
 
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
+	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -427,6 +429,50 @@ func TestAnImageThatTheKubeletRemovedIsPulledAgain(t *testing.T) {
 	n.run(1).phase("web", v1beta1.ImagePhaseSucceeded)
 	n.DropImage("web:1")
 	n.until("it is pulled again", func() bool { return n.Images()["web:1"] != "" })
+	n.phase("web", v1beta1.ImagePhaseSucceeded)
+}
+
+// TestARuntimeThatHangsForOneImage: the others are pulled.
+func TestARuntimeThatHangsForOneImage(t *testing.T) {
+	n := newNode(t, wants("slow", "web"))
+	n.Push("web:1", fakecri.RegistryImage{ID: "sha256:a"})
+	n.env.Images = &hanging{ImageManagerService: n.env.Images, image: "slow:1"}
+	n.run(1).phase("web", v1beta1.ImagePhaseSucceeded)
+	if tag := n.tag("slow"); tag.Phase != v1beta1.ImagePhaseWaiting {
+		t.Errorf("%+v", tag)
+	}
+}
+
+// hanging is a runtime that does not answer whether it has an image.
+type hanging struct {
+	internalapi.ImageManagerService
+	image string
+}
+
+func (h *hanging) ImageStatus(
+	ctx context.Context, image *runtimeapi.ImageSpec, verbose bool,
+) (*runtimeapi.ImageStatusResponse, error) {
+	if image.Image == h.image {
+		<-ctx.Done()
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+	return h.ImageManagerService.ImageStatus(ctx, image, verbose)
+}
+
+// TestANodeImageThatIsMadeAnew: attempts for the one before do not count.
+func TestANodeImageThatIsMadeAnew(t *testing.T) {
+	n := newNode(t, wants("web"))
+	n.run(1).phase("web", v1beta1.ImagePhaseFailed)
+	image := n.image()
+	if err := n.client.Delete(t.Context(), image); err != nil {
+		t.Fatal(err)
+	}
+	n.Push("web:1", fakecri.RegistryImage{ID: "sha256:a"})
+	again := &v1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "2"}, Spec: image.Spec}
+	if err := n.client.Create(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	n.raise()
 	n.phase("web", v1beta1.ImagePhaseSucceeded)
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -119,7 +120,14 @@ func (c *checker) exec(ctx context.Context, container string, command []string, 
 	case status.Code(err) == codes.Unavailable:
 		return outcome{unreachable, "the container runtime does not answer"}
 	}
-	return outcome{unreachable, "the command cannot be run: " + err.Error()}
+	return outcome{unreachable, "the command cannot be run: " + stable(err.Error())}
+}
+
+// stable returns what a runtime says without the IDs in it, which are others for each attempt: a message that changes
+// with every probe is written with every probe.
+func stable(text string) string {
+	const hexadecimal, uuid = `[0-9a-fA-F]{32,}`, `[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`
+	return regexp.MustCompile(hexadecimal+"|"+uuid).ReplaceAllString(text, "…")
 }
 
 // get sends a GET request.
@@ -213,6 +221,14 @@ func failed(err error, address string, opened bool) outcome {
 			"or set hostNetwork of its chart", address)}
 	case errors.Is(err, context.DeadlineExceeded), status.Code(err) == codes.DeadlineExceeded:
 		return outcome{fails, fmt.Sprintf("%s did not answer in time", address)}
+	}
+	// Texts that are others for each attempt do not count: that of gRPC has the port of this side, and what is malformed
+	// may be anything.
+	if answer, ok := status.FromError(err); ok {
+		return outcome{fails, fmt.Sprintf("%s does not answer as a gRPC health service: %s", address, answer.Code())}
+	}
+	if strings.Contains(err.Error(), "malformed") {
+		return outcome{fails, fmt.Sprintf("%s does not answer with HTTP", address)}
 	}
 	return outcome{fails, fmt.Sprintf("%s: %v", address, cause(err))}
 }

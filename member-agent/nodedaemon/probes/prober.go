@@ -15,7 +15,11 @@ import (
 )
 
 // atOnce is how many probes run at the same time: a node with many slow probes is not to start as many commands.
-const atOnce = 16
+// One that takes longer than slow makes room for the next: a probe waits for no pod that never answers.
+const (
+	atOnce = 16
+	slow   = 3 * time.Second
+)
 
 // id names a probe of a pod.
 type id struct {
@@ -28,7 +32,7 @@ type prober struct {
 	env        nodedaemon.Env
 	checker    *checker
 	containers *containers
-	// slots is held by each probe while it runs.
+	// slots is held by each probe while it runs, for slow at most.
 	slots chan struct{}
 	// changed is signalled when a state changed, or the probes did.
 	changed chan struct{}
@@ -150,8 +154,11 @@ func (p *prober) run(ctx context.Context, one *probe, wait time.Duration) {
 			return
 		case p.slots <- struct{}{}:
 		}
+		free := sync.OnceFunc(func() { <-p.slots })
+		timer := time.AfterFunc(slow, free) // the time of runtimes and connections, which no test sets
 		wait = p.once(ctx, one, limits)
-		<-p.slots
+		timer.Stop()
+		free()
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/events"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/klog/v2"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -232,6 +233,7 @@ func TestExec(t *testing.T) {
 	})
 	n.answer("is-leader", fakecri.ExecResult{})
 	n.expect("db-0/roles#leader Succeeded ")
+	n.until("the events", func() bool { return len(n.events.Events) >= 3 }) // they come after the status
 	var told []string
 	for len(n.events.Events) > 0 {
 		told = append(told, <-n.events.Events)
@@ -239,6 +241,23 @@ func TestExec(t *testing.T) {
 	if got, want := strings.Join(told, "; "), "Normal KruiseProbeSucceeded roles#leader: yes; Normal KruiseProbeFailed "+
 		"roles#leader: no, db-1 is; Normal KruiseProbeSucceeded roles#leader: "; got != want {
 		t.Errorf("events %s, want %s", got, want)
+	}
+}
+
+// TestTextsThatChange: what is other in each answer alone is not written.
+func TestTextsThatChange(t *testing.T) {
+	n := newNode(t, podOf("db-0", execOf(leader, "is-leder")))
+	var times atomic.Int64
+	n.OnExec(func(context.Context, string, []string) fakecri.ExecResult {
+		return fakecri.ExecResult{Code: codes.Unknown, Message: fmt.Sprintf("failed to start exec %q: %q not found",
+			fmt.Sprintf("%064x", times.Add(1)), "is-leder")}
+	})
+	n.started("db-0", "db")
+	n.until("unknown", func() bool { return strings.Contains(n.states(), `exec "…"`) })
+	before, writes := times.Load(), n.writes.Load()
+	n.until("more probes", func() bool { return times.Load() > before+3 })
+	if more := n.writes.Load() - writes; more > 0 {
+		t.Errorf("%d writes of the same answer", more)
 	}
 }
 
@@ -401,6 +420,37 @@ func TestProbesThatGetNoAnswerHoldNoOthersUp(t *testing.T) {
 	})
 }
 
+// TestHangingProbesMakeRoom: as many as may run at the same time hang, and the next one still runs.
+func TestHangingProbesMakeRoom(t *testing.T) {
+	n := newNode(t)
+	n.OnExec(func(ctx context.Context, _ string, command []string) fakecri.ExecResult {
+		if command[0] == "stuck" {
+			<-ctx.Done()
+		}
+		return fakecri.ExecResult{}
+	})
+	n.change(func(pods []v1alpha1.PodProbe) []v1alpha1.PodProbe {
+		for i := range atOnce {
+			stuck := execOf(leader, "stuck")
+			stuck.Probe.TimeoutSeconds = 1 << 30
+			pods = append(pods, podOf(fmt.Sprintf("stuck-%d", i), stuck))
+			n.started(fmt.Sprintf("stuck-%d", i), "db")
+		}
+		return pods
+	})
+	n.until("all hang", func() bool { return len(n.Calls("ExecSync")) == atOnce })
+	for _, call := range n.Calls("ExecSync") {
+		if most := call.Request.(*runtimeapi.ExecSyncRequest).Timeout; most > 60 {
+			t.Fatalf("a command may take %d s", most)
+		}
+	}
+	n.started("db-0", "db")
+	n.change(func(pods []v1alpha1.PodProbe) []v1alpha1.PodProbe {
+		return append(pods, podOf("db-0", execOf(leader, "is-leader")))
+	})
+	n.expect("db-0/roles#leader Succeeded ")
+}
+
 // TestIdle holds what 50 probes of 110 pods cost while nothing changes: no write, and one list of containers a second
 // at most.
 func TestIdle(t *testing.T) {
@@ -481,6 +531,14 @@ func TestHTTP(t *testing.T) {
 	handler.HandleFunc("/away", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "http://elsewhere.example/", http.StatusFound)
 	})
+	var times atomic.Int64
+	handler.HandleFunc("/other", func(w http.ResponseWriter, _ *http.Request) {
+		connection, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			_, _ = fmt.Fprintf(connection, "%d hello\n\n", times.Add(1))
+			_ = connection.Close()
+		}
+	})
 	handler.HandleFunc("/stuck", func(http.ResponseWriter, *http.Request) { <-stuck })
 	plain, secure := httptest.NewServer(handler), httptest.NewTLSServer(handler)
 	t.Cleanup(func() { plain.CloseClientConnections(); secure.Close() })
@@ -489,6 +547,7 @@ func TestHTTP(t *testing.T) {
 		{"/code/400", "", "fails: HTTP 400"}, {"/code/503", "", "fails: HTTP 503"},
 		{"/header?q=1", "", "succeeds: HTTP 200"}, {"/here", "", "fails: HTTP 503"},
 		{"/away", "", "succeeds: redirected to another host"}, {"/stuck", "", "did not answer in time"},
+		{"/other", "", "does not answer with HTTP"},
 		{"/code/200", "HTTPS", "succeeds: HTTP 200"}, {"code/200", "HTTP", "succeeds: HTTP 200"},
 	} {
 		server := plain
@@ -565,6 +624,18 @@ func TestGRPC(t *testing.T) {
 	healthy := serve(func(s *grpc.Server) { healthpb.RegisterHealthServer(s, states) })
 	without := serve(func(*grpc.Server) {})
 	silent := portOf(t, listen(t).Addr().String())
+	resetting := listen(t)
+	go func() {
+		for {
+			connection, err := resetting.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = connection.Read(make([]byte, 1)) // then what was sent is not read: the connection is reset
+			_ = connection.Close()
+		}
+	}()
+	reset := portOf(t, resetting.Addr().String())
 	for _, row := range []struct {
 		port    int32
 		service *string
@@ -575,6 +646,8 @@ func TestGRPC(t *testing.T) {
 		{healthy, new("none"), `fails: the health service does not know service "none"`},
 		{without, nil, "fails: the pod does not implement the gRPC health protocol"},
 		{silent, nil, "fails: 127.0.0.1:" + strconv.Itoa(int(silent)) + " did not answer in time"},
+		{reset, nil, "fails: 127.0.0.1:" + strconv.Itoa(int(reset)) +
+			" does not answer as a gRPC health service: Unavailable"},
 	} {
 		spec := v1alpha1.ContainerProbeSpec{GRPC: &corev1.GRPCAction{Port: row.port, Service: row.service}}
 		if got := check(t, spec, "127.0.0.1"); got != row.want {

@@ -9,6 +9,9 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
 )
 
+// longestTimeout bounds timeoutSeconds: until then a probe that gets no answer keeps a connection or a command.
+const longestTimeout = time.Minute
+
 // longestMessage bounds messages, in bytes, as published.
 const longestMessage = 1024
 
@@ -52,7 +55,7 @@ func timingOf(spec *v1alpha1.ContainerProbeSpec) timing {
 		return int(n)
 	}
 	return timing{delay: seconds(spec.InitialDelaySeconds, 0), period: seconds(spec.PeriodSeconds, 10),
-		timeout: seconds(spec.TimeoutSeconds, 1), succeeds: times(spec.SuccessThreshold, 1),
+		timeout: min(seconds(spec.TimeoutSeconds, 1), longestTimeout), succeeds: times(spec.SuccessThreshold, 1),
 		fails: times(spec.FailureThreshold, 3)}
 }
 

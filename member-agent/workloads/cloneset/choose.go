@@ -171,6 +171,7 @@ func (p *planner) move(b *bucket, m delta.Moving, t delta.Take, to workload.Revi
 		if v.Refusal != "" && p.updatePolicy() == v1beta1.InPlaceOnlyPodUpdatePolicy {
 			// This pod is unlike the others of its revision, and stays as it is.
 			p.plan.Stalled = workload.InPlaceImpossible(v.Refusal)
+			p.plan.Sooner(p.moves.Again())
 			continue
 		}
 		if v.Refusal != "" {

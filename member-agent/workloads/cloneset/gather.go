@@ -56,6 +56,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 		return false, err
 	}
 	s.facts.Spread = r.spread(ctx, s, selector)
+	s.facts.Daemon = r.Pods.Daemon
 	if s.facts.NoResize, err = r.cannotResize(ctx, s.cs); err != nil {
 		return false, err
 	}

@@ -1,6 +1,7 @@
 package cloneset_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -10,10 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // The stories of TestInPlace about one sort of change each.
@@ -206,9 +209,12 @@ func environmentAlone(w *world, name string) {
 func environmentInPlaceOnly(w *world, name string) {
 	before := w.create(newCloneSet(name, 2, containers(reading("main", "nginx:1")), label("tier", "back"),
 		policy(v1beta1.InPlaceOnlyPodUpdatePolicy)))
+	for pod := range before {
+		w.knownToDaemon(pod) // the daemon is gone since
+	}
 	watch := w.record(name)
 	w.change(name, label("tier", "front"))
-	w.stalled(name, "InPlaceImpossible", "spec.containers[0].env[0]")
+	w.stalled(name, "InPlaceImpossible", "spec.containers[0].env[0] (no pod of flotilla-node is ready on node ")
 	w.expectSame(before, w.pods(name))
 	watch.expectWrites(before)
 	w.change(name, image("nginx:2"))
@@ -222,8 +228,9 @@ func environmentDaemon(w *world, name string) {
 	before := w.create(newCloneSet(name, 2, containers(reading("main", "nginx:1"),
 		corev1.Container{Name: "side", Image: "nginx:1"}), label("tier", "back")))
 	for pod := range before {
-		w.patchPod(pod, "", map[string]any{"metadata": map[string]any{"annotations": map[string]string{"apps.kruise.io/runtime-containers-meta": "{}"}}})
+		w.knownToDaemon(pod)
 	}
+	w.runDaemons()
 	watch := w.record(name)
 	w.change(name, label("tier", "front"))
 	w.eventually("the pods wait with their new label", func() string {
@@ -252,6 +259,35 @@ func environmentDaemon(w *world, name string) {
 		}
 	}
 	watch.expectWrites(after, "patch status", "patch", "patch status")
+}
+
+// knownToDaemon has a pod say that a node daemon knows its containers.
+func (w *world) knownToDaemon(pod string) {
+	w.Helper()
+	w.patchPod(pod, "", map[string]any{"metadata": map[string]any{"annotations": map[string]string{
+		"apps.kruise.io/runtime-containers-meta": "{}"}}})
+}
+
+// runDaemons has a pod of the node daemon run on each node, for the rest of the test.
+func (w *world) runDaemons() {
+	w.Helper()
+	var nodes corev1.NodeList
+	w.must(w.List(w.Context(), &nodes))
+	for i := range nodes.Items {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "daemon-" + nodes.Items[i].Name,
+			Labels: map[string]string{"app.kubernetes.io/name": "flotilla-node"}}}
+		pod.Spec = corev1.PodSpec{NodeName: nodes.Items[i].Name,
+			Containers: []corev1.Container{{Name: "main", Image: "flotilla-node:1"}}}
+		w.must(w.Create(w.Context(), pod))
+		w.Cleanup(func() { _ = w.Delete(context.WithoutCancel(w.Context()), pod) })
+		w.eventually(pod.Name+" is ready", func() string {
+			seen := &corev1.Pod{}
+			if err := w.cached.Get(w.Context(), client.ObjectKeyFromObject(pod), seen); err != nil || !podstate.Ready(seen) {
+				return fmt.Sprintf("%v, %+v", err, seen.Status)
+			}
+			return ""
+		})
+	}
 }
 
 // terminate ends a container as the node daemon does; the kubelet starts it again.

@@ -38,7 +38,9 @@ type Facts struct {
 	Budget workload.Budget
 	// NoResize: the API server cannot change the cpu and memory of running pods.
 	NoResize bool
-	Now      time.Time
+	// Daemon reports whether a node daemon is ready on the node; nil is not known.
+	Daemon func(node string) bool
+	Now    time.Time
 }
 
 // Creation is a number of pods to create.
@@ -97,7 +99,7 @@ type planner struct {
 
 // Compute returns the plan for the facts. It changes nothing of them.
 func Compute(f Facts) (Plan, error) {
-	p := &planner{Facts: f, moves: workload.Moves{Revisions: f.Revisions, NoResize: f.NoResize},
+	p := &planner{Facts: f, moves: workload.Moves{Revisions: f.Revisions, NoResize: f.NoResize, Daemon: f.Daemon},
 		toDelete: make(map[string]bool, len(f.CloneSet.Spec.ScaleStrategy.PodsToDelete))}
 	for _, name := range f.CloneSet.Spec.ScaleStrategy.PodsToDelete {
 		p.toDelete[name] = true

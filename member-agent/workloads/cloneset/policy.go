@@ -47,6 +47,7 @@ func (p *planner) policy() (mayUpdate, allInPlace bool, err error) {
 		if policy == v1beta1.InPlaceOnlyPodUpdatePolicy && !p.onDelete() {
 			mayUpdate = false
 			p.plan.Stalled = workload.InPlaceImpossible(field)
+			p.plan.Sooner(p.moves.Again())
 		}
 	}
 	return mayUpdate, allInPlace, nil

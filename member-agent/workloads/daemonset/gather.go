@@ -67,6 +67,7 @@ func (r *Reconciler) revisions(ctx context.Context, s *scope) (bool, error) {
 		return false, err
 	}
 	if rollingOf(set).Type == v1beta1.InPlaceIfPossibleDaemonSetRollingUpdateType {
+		s.facts.Daemon = r.Pods.Daemon
 		if s.facts.NoResize, err = r.noResize(ctx); err != nil {
 			return false, err
 		}

@@ -34,7 +34,9 @@ type Facts struct {
 	RetryIn func(node string) time.Duration
 	// NoResize: the API server cannot change the cpu and memory of running pods.
 	NoResize bool
-	Now      time.Time
+	// Daemon reports whether a node daemon is ready on the node; nil is not known.
+	Daemon func(node string) bool
+	Now    time.Time
 }
 
 // Creation is a pod to create.
@@ -77,7 +79,7 @@ type planner struct {
 
 // Compute returns the plan for the facts. It changes nothing of them.
 func Compute(f Facts) (Plan, error) {
-	p := &planner{Facts: f, moves: workload.Moves{Revisions: f.Revisions, NoResize: f.NoResize}}
+	p := &planner{Facts: f, moves: workload.Moves{Revisions: f.Revisions, NoResize: f.NoResize, Daemon: f.Daemon}}
 	if err := p.observe(); err != nil {
 		return Plan{}, err
 	}

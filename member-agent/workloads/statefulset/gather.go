@@ -55,6 +55,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 	}
 	s.facts.Spread = r.spread(ctx, s, selector)
 	if rollingOf(set).PodUpdatePolicy != v1beta1.ReCreatePodUpdatePolicy {
+		s.facts.Daemon = r.Pods.Daemon
 		if s.facts.NoResize, err = r.noResize(ctx); err != nil {
 			return false, err
 		}

@@ -43,6 +43,8 @@ type Facts struct {
 	Budget workload.Budget
 	// NoResize: the API server cannot change the cpu and memory of running pods.
 	NoResize bool
+	// Daemon reports whether a node daemon is ready on the node; nil is not known.
+	Daemon func(node string) bool
 	// NotServed: the applied manifest has spec.flotilla, and the definition of the kind does not.
 	NotServed bool
 	// Watching is since when this agent watches updates; the time before it does not count for a soak.
@@ -131,7 +133,7 @@ type planner struct {
 
 // Compute returns the plan for the facts. It changes nothing of them.
 func Compute(f Facts) (Plan, error) {
-	p := &planner{Facts: f, moves: workload.Moves{Revisions: f.Revisions, NoResize: f.NoResize},
+	p := &planner{Facts: f, moves: workload.Moves{Revisions: f.Revisions, NoResize: f.NoResize, Daemon: f.Daemon},
 		stamped: map[stampKey]*corev1.PodTemplateSpec{}}
 	p.plan.Release = f.Pods.NoLongerMatching
 	p.sort()
@@ -460,6 +462,7 @@ func (p *planner) move(s *slot) error {
 			p.spare++ // it stays as it is
 		}
 		p.plan.Stalled = workload.InPlaceImpossible(how.Refusal)
+		p.plan.Sooner(p.moves.Again())
 	default:
 		p.leave(s, delta.Move)
 	}
