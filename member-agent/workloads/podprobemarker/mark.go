@@ -82,10 +82,12 @@ func markOf(pod *corev1.Pod, all []*v1alpha1.PodProbeMarker, found results, now 
 	m := &marker{pod: pod, had: had, want: marks.Record{}, results: found, now: now,
 		labels: map[string]string{}, annotations: map[string]string{}, conditions: map[string]corev1.PodCondition{},
 		keeps: map[string]bool{}}
+	all = slices.DeleteFunc(slices.Clone(all),
+		func(one *v1alpha1.PodProbeMarker) bool { return !selects(one, pod.Labels) })
+	if _, recorded := pod.Annotations[v1alpha1.AnnotationProbeMarks]; !recorded {
+		m.had = takenOver(pod, all)
+	}
 	for _, one := range all {
-		if !selects(one, pod.Labels) {
-			continue
-		}
 		for i := range one.Spec.Probes {
 			if probe := &one.Spec.Probes[i]; containerOf(pod, probe.ContainerName) != nil {
 				m.add(nameOf(one.Name, probe.Name), probe)
@@ -93,6 +95,61 @@ func markOf(pod *corev1.Pod, all []*v1alpha1.PodProbeMarker, found results, now 
 		}
 	}
 	return m.change()
+}
+
+// takenOver returns the record of a pod that has none yet. OpenKruise keeps no record: values that the pod has as a
+// policy sets them count as set by the probe, and nothing is known of what they replaced. A marker that OpenKruise
+// carried out has its finalizer.
+func takenOver(pod *corev1.Pod, selecting []*v1alpha1.PodProbeMarker) marks.Record {
+	var out marks.Record
+	for _, one := range selecting {
+		if !slices.Contains(one.Finalizers, v1alpha1.FinalizerNodePodProbe) {
+			continue
+		}
+		for i := range one.Spec.Probes {
+			probe := &one.Spec.Probes[i]
+			if containerOf(pod, probe.ContainerName) == nil {
+				continue
+			}
+			if mark := foundMark(pod, probe); mark.State != "" || mark.Condition != "" {
+				if out == nil {
+					out = marks.Record{}
+				}
+				out[nameOf(one.Name, probe.Name)] = mark
+			}
+		}
+	}
+	return out
+}
+
+// foundMark returns what a pod has of one probe. The state is that of the policy with the most values on the pod.
+func foundMark(pod *corev1.Pod, probe *v1alpha1.PodContainerProbe) marks.Mark {
+	mark := marks.Mark{Labels: map[string]marks.Value{}, Annotations: map[string]marks.Value{}}
+	most := 0
+	for i := range probe.MarkerPolicy {
+		policy := &probe.MarkerPolicy[i]
+		found := addFound(mark.Labels, validLabels(policy.Labels), pod.Labels) +
+			addFound(mark.Annotations, validAnnotations(policy.Annotations), pod.Annotations)
+		if found > most {
+			most, mark.State = found, policy.State
+		}
+	}
+	if kind := probe.PodConditionType; kind != "" &&
+		podstate.Condition(pod, corev1.PodConditionType(kind)) != nil {
+		mark.Condition = kind
+	}
+	return mark
+}
+
+// addFound adds to out the values that the pod has, and returns their number.
+func addFound(out map[string]marks.Value, values, has map[string]string) (found int) {
+	for key, value := range values {
+		if now, ok := has[key]; ok && now == value {
+			out[key] = marks.Value{Set: value}
+			found++
+		}
+	}
+	return found
 }
 
 // add adds what one probe says. Without a result, and while it is not known, the pod keeps the marks of the last one.

@@ -114,6 +114,31 @@ type step struct {
 	want    string
 }
 
+// runSteps checks what the pod has after each step, and that another pass changes nothing.
+func runSteps(t *testing.T, pod *corev1.Pod, steps []step) {
+	t.Helper()
+	for i, s := range steps {
+		if s.change != nil {
+			s.change(pod)
+		}
+		before := pod.DeepCopy()
+		change, err := markOf(pod, s.markers, s.results, noon())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !equality.Semantic.DeepEqual(before, pod) {
+			t.Error("the pod of the cache changed")
+		}
+		pod = change.applied(t, pod)
+		if got := seen(pod); got != s.want {
+			t.Fatalf("step %d: %s, want %s", i, got, s.want)
+		}
+		if again, err := markOf(pod, s.markers, s.results, noon()); err != nil || !again.empty() {
+			t.Fatalf("step %d: another pass changes %+v (%v)", i, again, err)
+		}
+	}
+}
+
 func TestMarks(t *testing.T) {
 	const leader = "roles#leader"
 	const marked10, followed = "role=leader @cost=10 recorded", "role=follower recorded"
@@ -159,27 +184,44 @@ func TestMarks(t *testing.T) {
 				Annotations: map[string]string{v1alpha1.AnnotationProbeMarks: "x"}})}, yes, nil, "role=leader recorded"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod := newPod("db-0")
-			for i, s := range steps {
-				if s.change != nil {
-					s.change(pod)
-				}
-				before := pod.DeepCopy()
-				change, err := markOf(pod, s.markers, s.results, noon())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if !equality.Semantic.DeepEqual(before, pod) {
-					t.Error("the pod of the cache changed")
-				}
-				pod = change.applied(t, pod)
-				if got := seen(pod); got != s.want {
-					t.Fatalf("step %d: %s, want %s", i, got, s.want)
-				}
-				if again, err := markOf(pod, s.markers, s.results, noon()); err != nil || !again.empty() {
-					t.Fatalf("step %d: another pass changes %+v (%v)", i, again, err)
-				}
-			}
+			runSteps(t, newPod("db-0"), steps)
+		})
+	}
+}
+
+// TestMarksOfOpenKruiseAreTakenOver: a pod without a record, of a marker with OpenKruise's finalizer, has what its
+// probes set: that is taken back like any other mark.
+func TestMarksOfOpenKruiseAreTakenOver(t *testing.T) {
+	const leader = "roles#leader"
+	marker := func(policies ...v1alpha1.ProbeMarkerPolicy) []*v1alpha1.PodProbeMarker {
+		m := newMarker("roles", 2, "x/leader", policies...)
+		m.Finalizers = []string{v1alpha1.FinalizerNodePodProbe}
+		return []*v1alpha1.PodProbeMarker{m}
+	}
+	one := marker(policy("Succeeded", "leader", "10"))
+	both := marker(policy("Failed", "follower", "-1"), policy("Succeeded", "leader", "10"))
+	alike := marker(policy("Failed", "member", "-1"), policy("Succeeded", "member", "10"))
+	own := []*v1alpha1.PodProbeMarker{newMarker("roles", 2, "x/leader", policy("Succeeded", "leader", "10"))}
+	yes, no := result(leader, "Succeeded", ""), result(leader, "Failed", "")
+	const before, led = "role=leader @cost=10 x/leader:True()", "role=leader @cost=10 x/leader:True() recorded"
+	for name, steps := range map[string][]step{
+		"a failure takes the mark away":      {{one, no, nil, "x/leader:False() recorded"}},
+		"a failure after a success":          {{one, yes, nil, led}, {one, no, nil, "x/leader:False() recorded"}},
+		"marks stay until there is a result": {{both, nil, nil, led}, {both, yes, nil, led}},
+		"the other state":                    {{both, no, nil, "role=follower @cost=-1 x/leader:False() recorded"}},
+		"the marker goes":                    {{both, nil, nil, led}, {nil, nil, nil, ""}},
+		"the state is that of the most values": {{alike, nil, func(p *corev1.Pod) { p.Labels["role"] = "member" },
+			"role=member @cost=10 x/leader:True() recorded"}},
+		"what differs is not of OpenKruise": {{one, no, func(p *corev1.Pod) { p.Labels["role"] = "mine" },
+			"role=mine x/leader:False() recorded"}},
+		"a marker that OpenKruise never carried out": {{own, no, nil, "role=leader @cost=10 x/leader:False() recorded"}},
+		"the pod is not selected":                    {{one, no, func(p *corev1.Pod) { p.Labels["app"] = "other" }, before}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runSteps(t, newPod("db-0", func(p *corev1.Pod) {
+				p.Labels["role"], p.Annotations = "leader", map[string]string{"cost": "10"}
+				p.Status.Conditions = []corev1.PodCondition{{Type: "x/leader", Status: "True"}}
+			}), steps)
 		})
 	}
 }
