@@ -90,7 +90,7 @@ func markOf(pod *corev1.Pod, all []*v1alpha1.PodProbeMarker, found results, now 
 	for _, one := range all {
 		for i := range one.Spec.Probes {
 			if probe := &one.Spec.Probes[i]; containerOf(pod, probe.ContainerName) != nil {
-				m.add(nameOf(one.Name, probe.Name), probe)
+				m.add(one, probe)
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func takenOver(pod *corev1.Pod, selecting []*v1alpha1.PodProbeMarker) marks.Reco
 			if containerOf(pod, probe.ContainerName) == nil {
 				continue
 			}
-			if mark := foundMark(pod, probe); mark.State != "" || mark.Condition != "" {
+			if mark := foundMark(pod, &one.Spec, probe); mark.State != "" || mark.Condition != "" {
 				if out == nil {
 					out = marks.Record{}
 				}
@@ -123,12 +123,14 @@ func takenOver(pod *corev1.Pod, selecting []*v1alpha1.PodProbeMarker) marks.Reco
 }
 
 // foundMark returns what a pod has of one probe. The state is that of the policy with the most values on the pod.
-func foundMark(pod *corev1.Pod, probe *v1alpha1.PodContainerProbe) marks.Mark {
+func foundMark(
+	pod *corev1.Pod, spec *v1alpha1.PodProbeMarkerSpec, probe *v1alpha1.PodContainerProbe,
+) marks.Mark {
 	mark := marks.Mark{Labels: map[string]marks.Value{}, Annotations: map[string]marks.Value{}}
 	most := 0
 	for i := range probe.MarkerPolicy {
 		policy := &probe.MarkerPolicy[i]
-		found := addFound(mark.Labels, validLabels(policy.Labels), pod.Labels) +
+		found := addFound(mark.Labels, validLabels(spec, policy), pod.Labels) +
 			addFound(mark.Annotations, validAnnotations(policy.Annotations), pod.Annotations)
 		if found > most {
 			most, mark.State = found, policy.State
@@ -153,7 +155,8 @@ func addFound(out map[string]marks.Value, values, has map[string]string) (found 
 }
 
 // add adds what one probe says. Without a result, and while it is not known, the pod keeps the marks of the last one.
-func (m *marker) add(name string, probe *v1alpha1.PodContainerProbe) {
+func (m *marker) add(of *v1alpha1.PodProbeMarker, probe *v1alpha1.PodContainerProbe) {
+	name := nameOf(of.Name, probe.Name)
 	result, reported := m.results[name]
 	mark := marks.Mark{State: m.had[name].State}
 	if result.State == v1alpha1.ProbeSucceeded || result.State == v1alpha1.ProbeFailed {
@@ -161,9 +164,8 @@ func (m *marker) add(name string, probe *v1alpha1.PodContainerProbe) {
 	}
 	for i := range probe.MarkerPolicy {
 		if policy := &probe.MarkerPolicy[i]; policy.State == mark.State {
-			mark.Labels = m.claim(m.labels, validLabels(policy.Labels), m.pod.Labels, func(r marks.Mark) map[string]marks.Value {
-				return r.Labels
-			})
+			mark.Labels = m.claim(m.labels, validLabels(&of.Spec, policy), m.pod.Labels,
+				func(r marks.Mark) map[string]marks.Value { return r.Labels })
 			mark.Annotations = m.claim(m.annotations, validAnnotations(policy.Annotations), m.pod.Annotations,
 				func(r marks.Mark) map[string]marks.Value { return r.Annotations })
 		}
@@ -314,11 +316,24 @@ func (m *marker) record(out *change) error {
 	return nil
 }
 
-// validLabels returns the labels that Kubernetes takes. invalidKeys names the others.
-func validLabels(all map[string]string) map[string]string {
-	out := maps.Clone(all)
-	maps.DeleteFunc(out, func(key, _ string) bool { return len(validation.IsQualifiedName(key)) > 0 })
+// validLabels returns the labels of a policy that Kubernetes takes, without those of the selector: a probe that
+// changes them would change which pods are probed. invalidKeys names the others.
+func validLabels(spec *v1alpha1.PodProbeMarkerSpec, policy *v1alpha1.ProbeMarkerPolicy) map[string]string {
+	out := maps.Clone(policy.Labels)
+	maps.DeleteFunc(out, func(key, _ string) bool { return !validLabel(spec, key) })
 	return out
+}
+
+func validLabel(spec *v1alpha1.PodProbeMarkerSpec, key string) bool {
+	if len(validation.IsQualifiedName(key)) > 0 {
+		return false
+	}
+	if spec.Selector == nil {
+		return true
+	}
+	_, selected := spec.Selector.MatchLabels[key]
+	return !selected && !slices.ContainsFunc(spec.Selector.MatchExpressions,
+		func(r metav1.LabelSelectorRequirement) bool { return r.Key == key })
 }
 
 // validAnnotations returns the annotations that Kubernetes takes, without our own.
@@ -332,13 +347,13 @@ func validAnnotation(key string) bool {
 	return len(validation.IsQualifiedName(strings.ToLower(key))) == 0 && key != v1alpha1.AnnotationProbeMarks
 }
 
-// invalidKeys returns the keys of labels and annotations of a marker that Kubernetes does not take, sorted.
+// invalidKeys returns the keys of labels and annotations of a marker that no probe sets, sorted.
 func invalidKeys(spec *v1alpha1.PodProbeMarkerSpec) []string {
 	var out []string
 	for i := range spec.Probes {
 		for _, policy := range spec.Probes[i].MarkerPolicy {
 			for key := range policy.Labels {
-				if len(validation.IsQualifiedName(key)) > 0 {
+				if !validLabel(spec, key) {
 					out = append(out, key)
 				}
 			}

@@ -149,6 +149,9 @@ func TestMarks(t *testing.T) {
 	yes, no := result(leader, "Succeeded", "ok"), result(leader, "Failed", "no")
 	unknown := result(leader, "Unknown", "cannot connect")
 	had := func(pod *corev1.Pod) { pod.Labels["role"] = "candidate" }
+	unready := newMarker("roles", 2, "", v1alpha1.ProbeMarkerPolicy{State: "Succeeded",
+		Labels: map[string]string{"app": "web", "ready": "true", "role": "leader"}})
+	unready.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "ready", Operator: "DoesNotExist"}}
 	for name, steps := range map[string][]step{
 		"nothing without a result": {{markers: both, want: ""}, {markers: cond, want: ""}},
 		"marks follow the state": {{both, yes, nil, marked10}, {both, no, nil, followed},
@@ -182,6 +185,8 @@ func TestMarks(t *testing.T) {
 		"a key that Kubernetes does not take": {{[]*v1alpha1.PodProbeMarker{newMarker("roles", 2, "",
 			v1alpha1.ProbeMarkerPolicy{State: "Succeeded", Labels: map[string]string{"a b": "c", "role": "leader"},
 				Annotations: map[string]string{v1alpha1.AnnotationProbeMarks: "x"}})}, yes, nil, "role=leader recorded"}},
+		"labels of the selector stay": {{[]*v1alpha1.PodProbeMarker{unready}, yes, nil, "role=leader recorded"},
+			{[]*v1alpha1.PodProbeMarker{unready}, yes, nil, "role=leader recorded"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			runSteps(t, newPod("db-0"), steps)
@@ -354,9 +359,10 @@ func TestFindings(t *testing.T) {
 
 func TestInvalidKeys(t *testing.T) {
 	m := newMarker("roles", 2, "", v1alpha1.ProbeMarkerPolicy{State: "Failed",
-		Labels:      map[string]string{"a b": "c", "d": "e"},
+		Labels:      map[string]string{"a b": "c", "app": "web", "d": "e", "tier": "x"},
 		Annotations: map[string]string{"/": "x", v1alpha1.AnnotationProbeMarks: "y", "Fine/Key": "z"}})
-	if got := strings.Join(invalidKeys(&m.Spec), " "); got != "/ a b "+v1alpha1.AnnotationProbeMarks {
+	m.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "tier", Operator: "DoesNotExist"}}
+	if got := strings.Join(invalidKeys(&m.Spec), " "); got != "/ a b app "+v1alpha1.AnnotationProbeMarks+" tier" {
 		t.Errorf("%s", got)
 	}
 }

@@ -81,7 +81,8 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 	}
 	if keys := invalidKeys(&s.marker.Spec); len(keys) > 0 {
 		s.Stalled = &conditions.Cause{Reason: reasonInvalidMarks, Message: fmt.Sprintf(
-			"markerPolicy sets %s, which is no key of a label or annotation, so it is left out: correct the key", listed(keys))}
+			"markerPolicy sets %s, which is left out: it is no key of a label or annotation, or spec.selector selects by it; "+
+				"use another key", listed(keys))}
 	}
 	selector, err := metav1.LabelSelectorAsSelector(s.marker.Spec.Selector)
 	if err != nil || selector.Empty() {
