@@ -29,6 +29,12 @@ func (c *change) empty() bool {
 	return len(c.labels)+len(c.annotations)+len(c.conditions)+len(c.removed) == 0
 }
 
+// withMessage is a condition whose message is written also if it is empty: a patch without one keeps the previous one.
+type withMessage struct {
+	corev1.PodCondition
+	Message string `json:"message"`
+}
+
 // patch returns the change as one strategic merge patch on the pod's status, which takes labels and annotations too.
 func (c *change) patch(pod *corev1.Pod) ([]byte, error) {
 	metadata := map[string]any{"uid": pod.UID}
@@ -41,7 +47,7 @@ func (c *change) patch(pod *corev1.Pod) ([]byte, error) {
 	body := map[string]any{"metadata": metadata}
 	var conditions []any
 	for i := range c.conditions {
-		conditions = append(conditions, c.conditions[i])
+		conditions = append(conditions, withMessage{c.conditions[i], c.conditions[i].Message})
 	}
 	for _, kind := range c.removed {
 		conditions = append(conditions, map[string]any{"$patch": "delete", "type": kind})
@@ -158,9 +164,12 @@ func addFound(out map[string]marks.Value, values, has map[string]string) (found 
 func (m *marker) add(of *v1alpha1.PodProbeMarker, probe *v1alpha1.PodContainerProbe) {
 	name := nameOf(of.Name, probe.Name)
 	result, reported := m.results[name]
-	mark := marks.Mark{State: m.had[name].State}
-	if result.State == v1alpha1.ProbeSucceeded || result.State == v1alpha1.ProbeFailed {
-		mark.State = result.State
+	mark := marks.Mark{State: m.had[name].State, Stale: m.had[name].Stale}
+	switch {
+	case result.State == v1alpha1.ProbeSucceeded, result.State == v1alpha1.ProbeFailed:
+		mark.State, mark.Stale = result.State, false
+	case reported && result.Message == "": // the container was started again
+		mark.Stale = true
 	}
 	for i := range probe.MarkerPolicy {
 		if policy := &probe.MarkerPolicy[i]; policy.State == mark.State {

@@ -257,22 +257,43 @@ func TestTheOlderMarkerHolds(t *testing.T) {
 	}
 }
 
+// TestStatesOfAPod: states are those of the containers that run now, and of labels that probes set.
 func TestStatesOfAPod(t *testing.T) {
-	pod := newPod("db-0")
+	const leader, both = "roles#leader", "role=leader x/leader=True"
 	marker := []*v1alpha1.PodProbeMarker{newMarker("roles", 2, "x/leader", policy("Succeeded", "leader", ""))}
-	change, err := markOf(pod, marker, result("roles#leader", "Succeeded", ""), noon())
-	if err != nil {
-		t.Fatal(err)
-	}
-	pod = change.applied(t, pod)
-	got := marks.States(pod)
-	slices.Sort(got)
-	if want := "role=leader x/leader=True"; strings.Join(got, " ") != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-	pod.Labels["role"] = "other"
-	if got := marks.States(pod); len(got) != 1 {
-		t.Errorf("a label that others changed counts: %s", got)
+	other := func(pod *corev1.Pod) { pod.Labels["role"] = "other" }
+	pod := newPod("db-0")
+	for i, s := range []step{
+		{nil, result(leader, "Unknown", ""), nil, ""},
+		{nil, result(leader, "Succeeded", ""), nil, both},
+		{nil, result(leader, "Unknown", ""), nil, ""}, // the container was started again
+		{nil, nil, nil, ""},
+		{nil, result(leader, "Unknown", "refused"), nil, "x/leader=Unknown"},
+		{nil, result(leader, "Succeeded", ""), nil, both},
+		{nil, result(leader, "Unknown", "refused"), nil, "role=leader x/leader=Unknown"},
+		{nil, nil, nil, "role=leader x/leader=Unknown"},
+		{nil, result(leader, "Unknown", ""), nil, "x/leader=Unknown"},
+		{nil, result(leader, "Failed", ""), nil, "x/leader=False"},
+		{nil, result(leader, "Succeeded", ""), nil, both},
+		{nil, nil, other, "x/leader=True"}, // seen before the next pass
+	} {
+		if s.change == nil {
+			change, err := markOf(pod, marker, s.results, noon())
+			if err != nil {
+				t.Fatal(err)
+			}
+			pod = change.applied(t, pod)
+			if again, err := markOf(pod, marker, s.results, noon()); err != nil || !again.empty() {
+				t.Fatalf("step %d: another pass changes %+v (%v)", i, again, err)
+			}
+		} else {
+			s.change(pod)
+		}
+		got := marks.States(pod)
+		slices.Sort(got)
+		if text := strings.Join(got, " "); text != s.want {
+			t.Fatalf("step %d: %q, want %q", i, text, s.want)
+		}
 	}
 }
 
