@@ -16,10 +16,12 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
@@ -53,10 +55,16 @@ func addNodes(env *workload.Env) error {
 	mgr := env.Manager
 	n := &nodes{client: mgr.GetClient(), clock: env.Clock, gate: env.Gate, pods: env.Pods,
 		fresh: freshness.NewStore(env.Clock)}
+	pods := gathering(n.ofPod)
+	pods.DeleteFunc = func(ctx context.Context, e event.DeleteEvent, q workload.Queue) {
+		n.fresh.Forget(e.Object.GetUID())
+		gathering(n.ofPod).Delete(ctx, e, q)
+	}
 	err := ctrl.NewControllerManagedBy(mgr).Named("nodepodprobe").
 		Watches(&v1alpha1.NodePodProbe{}, &handler.EnqueueRequestForObject{}).
-		Watches(&v1alpha1.PodProbeMarker{}, gathering(n.ofMarker)).
-		Watches(&corev1.Pod{}, gathering(n.ofPod)).
+		Watches(&v1alpha1.PodProbeMarker{}, gathering(n.ofMarker),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})). // not the status, which follows from the nodes
+		Watches(&corev1.Pod{}, pods).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: nodeWorkers,
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](workload.FirstBackoff,
@@ -69,7 +77,7 @@ func addNodes(env *workload.Env) error {
 }
 
 // gathering enqueues the nodes that names returns, a little later.
-func gathering(names func(context.Context, client.Object) []string) handler.EventHandler {
+func gathering(names func(context.Context, client.Object) []string) handler.Funcs {
 	add := func(ctx context.Context, object client.Object, q workload.Queue) {
 		for _, name := range names(ctx, object) {
 			q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}, gatherEvents)
@@ -251,6 +259,7 @@ func (n *nodes) mark(
 	var errs []error
 	for _, pod := range pods {
 		if !probed(pod) || len(markers[pod.Namespace]) == 0 && !marked(pod) {
+			n.fresh.Forget(pod.UID)
 			continue
 		}
 		fresh, overdue := n.fresh.Fresh(pod.UID, n.pods.Get)
