@@ -321,7 +321,11 @@ func TestSpecOfANode(t *testing.T) {
 			p.Spec.InitContainers = []corev1.Container{{Name: "none", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)}}
 		})}
 	var got []string
-	for _, entry := range specOf(pods, map[string][]*v1alpha1.PodProbeMarker{"shop": all}) {
+	entries, cut := specOf(pods, map[string][]*v1alpha1.PodProbeMarker{"shop": all})
+	if len(cut) > 0 {
+		t.Errorf("left out: %v", cut)
+	}
+	for _, entry := range entries {
 		text := fmt.Sprintf("%s/%s@%s", entry.Namespace, entry.Name, entry.IP)
 		for _, p := range entry.Probes {
 			text += fmt.Sprintf(" %s(%s:%s)", p.Name, p.ContainerName, p.Probe.TCPSocket.Port.String())
@@ -339,6 +343,26 @@ func TestSpecOfANode(t *testing.T) {
 	}
 }
 
+// TestTheYoungestProbesAreLeftOut: the API server would refuse the whole node for a pod with too many probes.
+func TestTheYoungestProbesAreLeftOut(t *testing.T) {
+	var all []*v1alpha1.PodProbeMarker
+	for age := 9; age > 0; age-- {
+		m := newMarker(fmt.Sprintf("m%d", age), age, "x")
+		for i := range 31 {
+			m.Spec.Probes = append(m.Spec.Probes, *m.Spec.Probes[0].DeepCopy())
+			m.Spec.Probes[i+1].Name = fmt.Sprintf("p%d", i)
+		}
+		all = append(all, m)
+	}
+	entries, cut := specOf([]*corev1.Pod{newPod("a")}, map[string][]*v1alpha1.PodProbeMarker{"shop": all})
+	if len(entries) != 1 || len(entries[0].Probes) != mostProbes || fmt.Sprint(cut) != "[shop/m1]" {
+		t.Fatalf("%d pods, left out: %v", len(entries), cut)
+	}
+	if slices.ContainsFunc(entries[0].Probes, func(p v1alpha1.ContainerProbe) bool { return markerOf(p.Name) == "m1" }) {
+		t.Error("a younger marker took the place of an older one")
+	}
+}
+
 func TestFindings(t *testing.T) {
 	const leader = "roles#leader"
 	node := func(pod string, found results) *v1alpha1.NodePodProbe {
@@ -350,28 +374,44 @@ func TestFindings(t *testing.T) {
 		out.Status.PodProbeStatuses = []v1alpha1.PodProbeStatus{status}
 		return out
 	}
+	full := node("a", nil)
+	full.Spec.PodProbes = []v1alpha1.PodProbe{{UID: "a", Probes: make([]v1alpha1.ContainerProbe, mostProbes)}}
+	fits := full.DeepCopy()
+	fits.Spec.PodProbes[0].Probes[mostProbes-1].Name = leader
 	for name, test := range map[string]struct {
-		pods map[string]*v1alpha1.NodePodProbe
-		want string
+		pods    map[string]*v1alpha1.NodePodProbe
+		want    string
+		refusal string
 	}{
-		"none": {nil, "NoPod: selector selects no running pod with a container of the probes"},
+		"none": {nil, "NoPod: selector selects no running pod with a container of the probes", ""},
 		"all": {map[string]*v1alpha1.NodePodProbe{"a": node("a", result(leader, "Failed", ""))},
-			"Probed: pods that are probed: 1"},
-		"no result": {map[string]*v1alpha1.NodePodProbe{"a": node("b", nil), "b": node("b", result(leader, "Succeeded", ""))},
+			"Probed: pods that are probed: 1", ""},
+		"no result": {map[string]*v1alpha1.NodePodProbe{"a": node("b", nil),
+			"b": node("b", result(leader, "Succeeded", ""))},
 			"AwaitingResults: 1 of 2 pods have results; results of node node-1 are missing: if that lasts, look whether " +
-				"flotilla-node runs there"},
+				"flotilla-node runs there", ""},
 		"unreachable": {map[string]*v1alpha1.NodePodProbe{"b": node("b", result(leader, "Unknown", "a NetworkPolicy")),
 			"a": node("a", result(leader, "Unknown", "refused"))},
-			"ProbeUnreachable: probes do not reach pod a, so it keeps its marks: refused"},
+			"ProbeUnreachable: probes do not reach pod a, so it keeps its marks: refused", ""},
+		"refused": {map[string]*v1alpha1.NodePodProbe{"b": full, "a": full},
+			"MarksRefused: a write for pod a is refused, and tried again: not allowed", "not allowed"},
+		"too many": {map[string]*v1alpha1.NodePodProbe{"a": full}, "TooManyProbes: pod a has more than 256 probes, so " +
+			"some of this PodProbeMarker are left out: remove probes, or older PodProbeMarkers", ""},
+		"as many as there may be": {map[string]*v1alpha1.NodePodProbe{"a": fits},
+			"AwaitingResults: 0 of 1 pods have results; results of node node-1 are missing: if that lasts, look whether " +
+				"flotilla-node runs there", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var f findings
 			for pod, object := range test.pods {
-				f.add(newMarker("roles", 2, "x"), newPod(pod), object)
+				f.add(newMarker("roles", 2, "x"), newPod(pod), object, test.refusal)
 			}
 			cause, waits := f.cause()
-			if got := cause.Reason + ": " + cause.Message; got != test.want ||
-				waits != (cause.Reason == reasonAwaitingResults || cause.Reason == reasonUnreachable) {
+			wants := cause.Reason != reasonNoPod && cause.Reason != reasonProbed
+			if stalled := f.stalled(); stalled != nil {
+				cause = *stalled
+			}
+			if got := cause.Reason + ": " + cause.Message; got != test.want || waits != wants {
 				t.Errorf("%s, %t; want %s", got, waits, test.want)
 			}
 		})

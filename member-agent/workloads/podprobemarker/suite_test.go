@@ -286,8 +286,11 @@ func addresses(w *world) {
 
 func obstacles(w *world) {
 	w.marker("none", intstr.FromInt32(80))
+	w.marker("early", intstr.FromString("nowhere"))
 	w.expectStatus("none", 0, "True NoPod")
-	w.pod("db-0")
+	w.expectStatus("early", 0, "True NoPod")
+	pod := w.pod("db-0")
+	w.expectStatus("early", 0, "False PortNotFound: no container has a port named nowhere")
 	w.expectStatus("none", 1, "False AwaitingResults")
 	w.marker("port", intstr.FromString("nowhere"))
 	w.expectStatus("port", 0, "False PortNotFound: no container has a port named nowhere")
@@ -295,6 +298,9 @@ func obstacles(w *world) {
 		m.Spec.Probes[0].MarkerPolicy[0].Annotations = map[string]string{"a b": "c"}
 	})
 	w.expectStatus("keys", 1, "False InvalidMarks: markerPolicy sets a b")
+	w.must(w.Delete(w.Context(), pod, client.GracePeriodSeconds(0)))
+	w.expectStatus("early", 0, "True NoPod")
+	w.expectStatus("none", 0, "True NoPod")
 }
 
 func released(w *world) {
