@@ -21,9 +21,11 @@ func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
 		want.MatchedPods = int64(s.found.pods)
 	}
 	before := meta.FindStatusCondition(s.marker.Status.Conditions, v1beta1.ConditionReady)
+	begins := false // writes are refused since this pass
 	for _, c := range s.conditions() {
-		if c.Reason == reasonMarksRefused && c.Type == v1beta1.ConditionReady &&
+		if c.Type == v1beta1.ConditionReady && c.Reason == reasonMarksRefused &&
 			(before == nil || before.Reason != c.Reason) {
+			begins = true
 			r.Events.Eventf(s.marker, nil, corev1.EventTypeWarning, c.Reason, "Retry", "%s",
 				workload.Note(errors.New(c.Message)))
 		}
@@ -31,7 +33,7 @@ func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
 			Reason: c.Reason, Message: c.Message, ObservedGeneration: s.marker.Generation,
 			LastTransitionTime: metav1.NewTime(r.Clock.Now())})
 	}
-	same := s.marker.Status.ObservedGeneration == want.ObservedGeneration &&
+	same := !begins && s.marker.Status.ObservedGeneration == want.ObservedGeneration &&
 		len(s.marker.Status.Conditions) == len(want.Conditions)
 	return true, r.Report(ctx, s.pass, workload.Status{Have: &s.marker.Status, Want: want, CountersOnly: same})
 }
