@@ -24,6 +24,8 @@ type Mark struct {
 	Annotations map[string]Value    `json:"annotations,omitempty"`
 	// Condition is the type of the pod condition, "" for none.
 	Condition string `json:"condition,omitempty"`
+	// Stale: the container was started again since the last result. The marks stay until the next one.
+	Stale bool `json:"stale,omitempty"`
 }
 
 // Record are the marks of a pod by probes, named <marker>#<probe>.
@@ -43,6 +45,7 @@ func Of(pod *corev1.Pod) (Record, error) {
 }
 
 // States returns what probes say of a pod: labels as key=value, and conditions as type=status. Each is there once.
+// Results of a container that was started again since do not count.
 func States(pod *corev1.Pod) []string {
 	record, err := Of(pod)
 	if err != nil {
@@ -51,12 +54,14 @@ func States(pod *corev1.Pod) []string {
 	var out []string
 	for _, mark := range record {
 		for key, value := range mark.Labels {
-			if pod.Labels[key] == value.Set {
+			if !mark.Stale && pod.Labels[key] == value.Set {
 				out = append(out, key+"="+value.Set)
 			}
 		}
 		for i := range pod.Status.Conditions {
-			if c := &pod.Status.Conditions[i]; mark.Condition != "" && string(c.Type) == mark.Condition {
+			c := &pod.Status.Conditions[i]
+			if mark.Condition != "" && string(c.Type) == mark.Condition &&
+				(!mark.Stale || c.Status == corev1.ConditionUnknown) {
 				out = append(out, mark.Condition+"="+string(c.Status))
 			}
 		}

@@ -20,6 +20,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	health "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
@@ -91,11 +92,7 @@ func (c *checker) run(
 	case spec.TCPSocket != nil:
 		return c.connect(ctx, net.JoinHostPort(address, spec.TCPSocket.Port.String()))
 	case spec.GRPC != nil:
-		service := ""
-		if spec.GRPC.Service != nil {
-			service = *spec.GRPC.Service
-		}
-		return c.ask(ctx, net.JoinHostPort(address, strconv.Itoa(int(spec.GRPC.Port))), service)
+		return c.ask(ctx, net.JoinHostPort(address, strconv.Itoa(int(spec.GRPC.Port))), spec.GRPC)
 	}
 	return outcome{unreachable, "the probe has none of exec, httpGet, tcpSocket and grpc"}
 }
@@ -180,10 +177,17 @@ func (c *checker) connect(ctx context.Context, address string) outcome {
 }
 
 // ask asks a gRPC health service.
-func (c *checker) ask(ctx context.Context, address, service string) outcome {
+func (c *checker) ask(ctx context.Context, address string, action *corev1.GRPCAction) outcome {
+	service, security := "", insecure.NewCredentials()
+	if action.Service != nil {
+		service = *action.Service
+	}
+	if action.Mode != nil && *action.Mode == corev1.GRPCProbeModeTLS {
+		security = credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}) //nolint:gosec // as for HTTPS
+	}
 	var opened, refused atomic.Bool
 	connection, err := grpc.NewClient("passthrough:///"+address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent("flotilla-node"),
+		grpc.WithTransportCredentials(security), grpc.WithUserAgent("flotilla-node"),
 		grpc.WithContextDialer(func(_ context.Context, at string) (net.Conn, error) {
 			to, err := c.dial(ctx, "tcp", at)
 			opened.Store(err == nil)

@@ -18,6 +18,7 @@ import (
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	corev1 "k8s.io/api/core/v1"
@@ -614,8 +615,8 @@ func TestGRPC(t *testing.T) {
 	states := health.NewServer()
 	states.SetServingStatus("ready", healthpb.HealthCheckResponse_SERVING)
 	states.SetServingStatus("not", healthpb.HealthCheckResponse_NOT_SERVING)
-	serve := func(register func(*grpc.Server)) int32 {
-		server, listener := grpc.NewServer(), listen(t)
+	serve := func(register func(*grpc.Server), options ...grpc.ServerOption) int32 {
+		server, listener := grpc.NewServer(options...), listen(t)
 		register(server)
 		go func() { _ = server.Serve(listener) }() // it ends with Stop
 		t.Cleanup(server.Stop)
@@ -623,6 +624,10 @@ func TestGRPC(t *testing.T) {
 	}
 	healthy := serve(func(s *grpc.Server) { healthpb.RegisterHealthServer(s, states) })
 	without := serve(func(*grpc.Server) {})
+	certified := httptest.NewTLSServer(nil)
+	t.Cleanup(certified.Close)
+	secure := serve(func(s *grpc.Server) { healthpb.RegisterHealthServer(s, states) },
+		grpc.Creds(credentials.NewServerTLSFromCert(&certified.TLS.Certificates[0])))
 	silent := portOf(t, listen(t).Addr().String())
 	resetting := listen(t)
 	go func() {
@@ -652,6 +657,20 @@ func TestGRPC(t *testing.T) {
 		spec := v1alpha1.ContainerProbeSpec{GRPC: &corev1.GRPCAction{Port: row.port, Service: row.service}}
 		if got := check(t, spec, "127.0.0.1"); got != row.want {
 			t.Errorf("%s, want %s", got, row.want)
+		}
+	}
+	for _, row := range []struct {
+		port int32
+		mode corev1.GRPCProbeMode
+		want string
+	}{
+		{secure, corev1.GRPCProbeModeTLS, "succeeds: SERVING"},
+		{healthy, corev1.GRPCProbeModePlaintext, "succeeds: SERVING"},
+		{secure, corev1.GRPCProbeModePlaintext, "fails: "}, {healthy, corev1.GRPCProbeModeTLS, "fails: "},
+	} {
+		spec := v1alpha1.ContainerProbeSpec{GRPC: &corev1.GRPCAction{Port: row.port, Mode: &row.mode}}
+		if got := check(t, spec, "127.0.0.1"); !strings.HasPrefix(got, row.want) {
+			t.Errorf("mode %s: %s, want %s", row.mode, got, row.want)
 		}
 	}
 }

@@ -20,6 +20,8 @@ const (
 	reasonAwaitingResults = "AwaitingResults"
 	reasonUnreachable     = "ProbeUnreachable"
 	reasonPortNotFound    = "PortNotFound"
+	reasonMarksRefused    = "MarksRefused"
+	reasonTooManyProbes   = "TooManyProbes"
 	reasonInvalidMarks    = "InvalidMarks"
 	reasonInvalidSelector = "InvalidSelector"
 )
@@ -37,10 +39,16 @@ type findings struct {
 	portless map[string]bool
 	// hint is why a probe could not reach a pod: of the first pod by name, unreachable.
 	hint, unreachable string
+	// refusal is why a write was refused, and refused the first pod by name that it concerns.
+	refusal, refused string
+	// full is the first pod by name that has no room for a probe.
+	full string
 }
 
-// add adds one pod, given the NodePodProbe of its node.
-func (f *findings) add(marker *v1alpha1.PodProbeMarker, pod *corev1.Pod, node *v1alpha1.NodePodProbe) {
+// add adds one pod, given the NodePodProbe of its node, and why its marks were refused, "" if they were not.
+func (f *findings) add(
+	marker *v1alpha1.PodProbeMarker, pod *corev1.Pod, node *v1alpha1.NodePodProbe, refusal string,
+) {
 	probes, portless := probesOf(marker, pod)
 	for _, name := range portless {
 		if f.portless == nil {
@@ -52,18 +60,13 @@ func (f *findings) add(marker *v1alpha1.PodProbeMarker, pod *corev1.Pod, node *v
 		return
 	}
 	f.pods++
-	states := statesOf(node, pod)
-	missing := false
-	for i := range probes {
-		at := slices.IndexFunc(states, func(s v1alpha1.ContainerProbeState) bool { return s.Name == probes[i].Name })
-		switch {
-		case at < 0, states[at].State == v1alpha1.ProbeUnknown && states[at].Message == "":
-			missing = true
-		case states[at].State == v1alpha1.ProbeUnknown && (f.unreachable == "" || pod.Name < f.unreachable):
-			f.unreachable, f.hint = pod.Name, states[at].Message
-		}
+	if refusal != "" && earlier(pod, f.refused) {
+		f.refused, f.refusal = pod.Name, refusal
 	}
-	if !missing {
+	if leftOut(probes, node, pod) && earlier(pod, f.full) {
+		f.full = pod.Name
+	}
+	if f.answers(probes, statesOf(node, pod), pod) {
 		f.answered++
 		return
 	}
@@ -71,6 +74,39 @@ func (f *findings) add(marker *v1alpha1.PodProbeMarker, pod *corev1.Pod, node *v
 		f.silent = map[string]bool{}
 	}
 	f.silent[pod.Spec.NodeName] = true
+}
+
+// earlier reports whether a pod comes before another one by name, "" for none.
+func earlier(pod *corev1.Pod, other string) bool { return other == "" || pod.Name < other }
+
+// answers reports whether a pod has a result of each of its probes.
+func (f *findings) answers(
+	probes []v1alpha1.ContainerProbe, states []v1alpha1.ContainerProbeState, pod *corev1.Pod,
+) bool {
+	missing := false
+	for i := range probes {
+		at := slices.IndexFunc(states, func(s v1alpha1.ContainerProbeState) bool { return s.Name == probes[i].Name })
+		switch {
+		case at < 0, states[at].State == v1alpha1.ProbeUnknown && states[at].Message == "":
+			missing = true
+		case states[at].State == v1alpha1.ProbeUnknown && earlier(pod, f.unreachable):
+			f.unreachable, f.hint = pod.Name, states[at].Message
+		}
+	}
+	return !missing
+}
+
+// leftOut reports whether the NodePodProbe has as many probes of a pod as it takes, and not all of these.
+func leftOut(probes []v1alpha1.ContainerProbe, node *v1alpha1.NodePodProbe, pod *corev1.Pod) bool {
+	at := slices.IndexFunc(node.Spec.PodProbes, func(p v1alpha1.PodProbe) bool { return p.UID == pod.UID })
+	if at < 0 || len(node.Spec.PodProbes[at].Probes) < mostProbes {
+		return false
+	}
+	known := map[string]bool{}
+	for i := range node.Spec.PodProbes[at].Probes {
+		known[node.Spec.PodProbes[at].Probes[i].Name] = true
+	}
+	return slices.ContainsFunc(probes, func(p v1alpha1.ContainerProbe) bool { return !known[p.Name] })
 }
 
 // statesOf returns the results of a pod.
@@ -85,12 +121,32 @@ func statesOf(node *v1alpha1.NodePodProbe, pod *corev1.Pod) []v1alpha1.Container
 
 func (f *findings) ports() []string { return slices.Sorted(maps.Keys(f.portless)) }
 
+// stalled says what keeps probes away until a person changes an object, nil for nothing.
+func (f *findings) stalled() *conditions.Cause {
+	switch {
+	case f.refused != "":
+		return nil // that comes first
+	case f.full != "":
+		return &conditions.Cause{Reason: reasonTooManyProbes, Message: fmt.Sprintf(
+			"pod %s has more than %d probes, so some of this PodProbeMarker are left out: "+
+				"remove probes, or older PodProbeMarkers", f.full, mostProbes)}
+	case f.portless != nil:
+		return &conditions.Cause{Reason: reasonPortNotFound, Message: fmt.Sprintf(
+			"no container has a port named %s, so those probes are left out: name a port of the container, or give its number",
+			listed(f.ports()))}
+	}
+	return nil
+}
+
 // cause says how far the probes are, and whether something is waited for.
 func (f *findings) cause() (cause conditions.Cause, waits bool) {
 	switch {
 	case f.pods == 0:
 		return conditions.Cause{Reason: reasonNoPod,
 			Message: "selector selects no running pod with a container of the probes"}, false
+	case f.refused != "":
+		return conditions.Cause{Reason: reasonMarksRefused, Message: fmt.Sprintf(
+			"a write for pod %s is refused, and tried again: %s", f.refused, f.refusal)}, true
 	case f.unreachable != "":
 		return conditions.Cause{Reason: reasonUnreachable, Message: fmt.Sprintf(
 			"probes do not reach pod %s, so it keeps its marks: %s", f.unreachable, f.hint)}, true

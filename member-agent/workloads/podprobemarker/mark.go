@@ -29,6 +29,12 @@ func (c *change) empty() bool {
 	return len(c.labels)+len(c.annotations)+len(c.conditions)+len(c.removed) == 0
 }
 
+// withMessage is a condition whose message is written also if it is empty: a patch without one keeps the previous one.
+type withMessage struct {
+	corev1.PodCondition
+	Message string `json:"message"`
+}
+
 // patch returns the change as one strategic merge patch on the pod's status, which takes labels and annotations too.
 func (c *change) patch(pod *corev1.Pod) ([]byte, error) {
 	metadata := map[string]any{"uid": pod.UID}
@@ -41,7 +47,7 @@ func (c *change) patch(pod *corev1.Pod) ([]byte, error) {
 	body := map[string]any{"metadata": metadata}
 	var conditions []any
 	for i := range c.conditions {
-		conditions = append(conditions, c.conditions[i])
+		conditions = append(conditions, withMessage{c.conditions[i], c.conditions[i].Message})
 	}
 	for _, kind := range c.removed {
 		conditions = append(conditions, map[string]any{"$patch": "delete", "type": kind})
@@ -82,31 +88,93 @@ func markOf(pod *corev1.Pod, all []*v1alpha1.PodProbeMarker, found results, now 
 	m := &marker{pod: pod, had: had, want: marks.Record{}, results: found, now: now,
 		labels: map[string]string{}, annotations: map[string]string{}, conditions: map[string]corev1.PodCondition{},
 		keeps: map[string]bool{}}
+	all = slices.DeleteFunc(slices.Clone(all),
+		func(one *v1alpha1.PodProbeMarker) bool { return !selects(one, pod.Labels) })
+	if _, recorded := pod.Annotations[v1alpha1.AnnotationProbeMarks]; !recorded {
+		m.had = takenOver(pod, all)
+	}
 	for _, one := range all {
-		if !selects(one, pod.Labels) {
-			continue
-		}
 		for i := range one.Spec.Probes {
 			if probe := &one.Spec.Probes[i]; containerOf(pod, probe.ContainerName) != nil {
-				m.add(nameOf(one.Name, probe.Name), probe)
+				m.add(one, probe)
 			}
 		}
 	}
 	return m.change()
 }
 
+// takenOver returns the record of a pod that has none yet. OpenKruise keeps no record: values that the pod has as a
+// policy sets them count as set by the probe, and nothing is known of what they replaced. A marker that OpenKruise
+// carried out has its finalizer.
+func takenOver(pod *corev1.Pod, selecting []*v1alpha1.PodProbeMarker) marks.Record {
+	var out marks.Record
+	for _, one := range selecting {
+		if !slices.Contains(one.Finalizers, v1alpha1.FinalizerNodePodProbe) {
+			continue
+		}
+		for i := range one.Spec.Probes {
+			probe := &one.Spec.Probes[i]
+			if containerOf(pod, probe.ContainerName) == nil {
+				continue
+			}
+			if mark := foundMark(pod, &one.Spec, probe); mark.State != "" || mark.Condition != "" {
+				if out == nil {
+					out = marks.Record{}
+				}
+				out[nameOf(one.Name, probe.Name)] = mark
+			}
+		}
+	}
+	return out
+}
+
+// foundMark returns what a pod has of one probe. The state is that of the policy with the most values on the pod.
+func foundMark(
+	pod *corev1.Pod, spec *v1alpha1.PodProbeMarkerSpec, probe *v1alpha1.PodContainerProbe,
+) marks.Mark {
+	mark := marks.Mark{Labels: map[string]marks.Value{}, Annotations: map[string]marks.Value{}}
+	most := 0
+	for i := range probe.MarkerPolicy {
+		policy := &probe.MarkerPolicy[i]
+		found := addFound(mark.Labels, validLabels(spec, policy), pod.Labels) +
+			addFound(mark.Annotations, validAnnotations(policy.Annotations), pod.Annotations)
+		if found > most {
+			most, mark.State = found, policy.State
+		}
+	}
+	if kind := probe.PodConditionType; kind != "" &&
+		podstate.Condition(pod, corev1.PodConditionType(kind)) != nil {
+		mark.Condition = kind
+	}
+	return mark
+}
+
+// addFound adds to out the values that the pod has, and returns their number.
+func addFound(out map[string]marks.Value, values, has map[string]string) (found int) {
+	for key, value := range values {
+		if now, ok := has[key]; ok && now == value {
+			out[key] = marks.Value{Set: value}
+			found++
+		}
+	}
+	return found
+}
+
 // add adds what one probe says. Without a result, and while it is not known, the pod keeps the marks of the last one.
-func (m *marker) add(name string, probe *v1alpha1.PodContainerProbe) {
+func (m *marker) add(of *v1alpha1.PodProbeMarker, probe *v1alpha1.PodContainerProbe) {
+	name := nameOf(of.Name, probe.Name)
 	result, reported := m.results[name]
-	mark := marks.Mark{State: m.had[name].State}
-	if result.State == v1alpha1.ProbeSucceeded || result.State == v1alpha1.ProbeFailed {
-		mark.State = result.State
+	mark := marks.Mark{State: m.had[name].State, Stale: m.had[name].Stale}
+	switch {
+	case result.State == v1alpha1.ProbeSucceeded, result.State == v1alpha1.ProbeFailed:
+		mark.State, mark.Stale = result.State, false
+	case reported && result.Message == "": // the container was started again
+		mark.Stale = true
 	}
 	for i := range probe.MarkerPolicy {
 		if policy := &probe.MarkerPolicy[i]; policy.State == mark.State {
-			mark.Labels = m.claim(m.labels, validLabels(policy.Labels), m.pod.Labels, func(r marks.Mark) map[string]marks.Value {
-				return r.Labels
-			})
+			mark.Labels = m.claim(m.labels, validLabels(&of.Spec, policy), m.pod.Labels,
+				func(r marks.Mark) map[string]marks.Value { return r.Labels })
 			mark.Annotations = m.claim(m.annotations, validAnnotations(policy.Annotations), m.pod.Annotations,
 				func(r marks.Mark) map[string]marks.Value { return r.Annotations })
 		}
@@ -257,11 +325,24 @@ func (m *marker) record(out *change) error {
 	return nil
 }
 
-// validLabels returns the labels that Kubernetes takes. invalidKeys names the others.
-func validLabels(all map[string]string) map[string]string {
-	out := maps.Clone(all)
-	maps.DeleteFunc(out, func(key, _ string) bool { return len(validation.IsQualifiedName(key)) > 0 })
+// validLabels returns the labels of a policy that Kubernetes takes, without those of the selector: a probe that
+// changes them would change which pods are probed. invalidKeys names the others.
+func validLabels(spec *v1alpha1.PodProbeMarkerSpec, policy *v1alpha1.ProbeMarkerPolicy) map[string]string {
+	out := maps.Clone(policy.Labels)
+	maps.DeleteFunc(out, func(key, _ string) bool { return !validLabel(spec, key) })
 	return out
+}
+
+func validLabel(spec *v1alpha1.PodProbeMarkerSpec, key string) bool {
+	if len(validation.IsQualifiedName(key)) > 0 {
+		return false
+	}
+	if spec.Selector == nil {
+		return true
+	}
+	_, selected := spec.Selector.MatchLabels[key]
+	return !selected && !slices.ContainsFunc(spec.Selector.MatchExpressions,
+		func(r metav1.LabelSelectorRequirement) bool { return r.Key == key })
 }
 
 // validAnnotations returns the annotations that Kubernetes takes, without our own.
@@ -275,13 +356,13 @@ func validAnnotation(key string) bool {
 	return len(validation.IsQualifiedName(strings.ToLower(key))) == 0 && key != v1alpha1.AnnotationProbeMarks
 }
 
-// invalidKeys returns the keys of labels and annotations of a marker that Kubernetes does not take, sorted.
+// invalidKeys returns the keys of labels and annotations of a marker that no probe sets, sorted.
 func invalidKeys(spec *v1alpha1.PodProbeMarkerSpec) []string {
 	var out []string
 	for i := range spec.Probes {
 		for _, policy := range spec.Probes[i].MarkerPolicy {
 			for key := range policy.Labels {
-				if len(validation.IsQualifiedName(key)) > 0 {
+				if !validLabel(spec, key) {
 					out = append(out, key)
 				}
 			}

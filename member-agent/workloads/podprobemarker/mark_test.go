@@ -114,6 +114,31 @@ type step struct {
 	want    string
 }
 
+// runSteps checks what the pod has after each step, and that another pass changes nothing.
+func runSteps(t *testing.T, pod *corev1.Pod, steps []step) {
+	t.Helper()
+	for i, s := range steps {
+		if s.change != nil {
+			s.change(pod)
+		}
+		before := pod.DeepCopy()
+		change, err := markOf(pod, s.markers, s.results, noon())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !equality.Semantic.DeepEqual(before, pod) {
+			t.Error("the pod of the cache changed")
+		}
+		pod = change.applied(t, pod)
+		if got := seen(pod); got != s.want {
+			t.Fatalf("step %d: %s, want %s", i, got, s.want)
+		}
+		if again, err := markOf(pod, s.markers, s.results, noon()); err != nil || !again.empty() {
+			t.Fatalf("step %d: another pass changes %+v (%v)", i, again, err)
+		}
+	}
+}
+
 func TestMarks(t *testing.T) {
 	const leader = "roles#leader"
 	const marked10, followed = "role=leader @cost=10 recorded", "role=follower recorded"
@@ -124,6 +149,9 @@ func TestMarks(t *testing.T) {
 	yes, no := result(leader, "Succeeded", "ok"), result(leader, "Failed", "no")
 	unknown := result(leader, "Unknown", "cannot connect")
 	had := func(pod *corev1.Pod) { pod.Labels["role"] = "candidate" }
+	unready := newMarker("roles", 2, "", v1alpha1.ProbeMarkerPolicy{State: "Succeeded",
+		Labels: map[string]string{"app": "web", "ready": "true", "role": "leader"}})
+	unready.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "ready", Operator: "DoesNotExist"}}
 	for name, steps := range map[string][]step{
 		"nothing without a result": {{markers: both, want: ""}, {markers: cond, want: ""}},
 		"marks follow the state": {{both, yes, nil, marked10}, {both, no, nil, followed},
@@ -157,29 +185,48 @@ func TestMarks(t *testing.T) {
 		"a key that Kubernetes does not take": {{[]*v1alpha1.PodProbeMarker{newMarker("roles", 2, "",
 			v1alpha1.ProbeMarkerPolicy{State: "Succeeded", Labels: map[string]string{"a b": "c", "role": "leader"},
 				Annotations: map[string]string{v1alpha1.AnnotationProbeMarks: "x"}})}, yes, nil, "role=leader recorded"}},
+		"labels of the selector stay": {{[]*v1alpha1.PodProbeMarker{unready}, yes, nil, "role=leader recorded"},
+			{[]*v1alpha1.PodProbeMarker{unready}, yes, nil, "role=leader recorded"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod := newPod("db-0")
-			for i, s := range steps {
-				if s.change != nil {
-					s.change(pod)
-				}
-				before := pod.DeepCopy()
-				change, err := markOf(pod, s.markers, s.results, noon())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if !equality.Semantic.DeepEqual(before, pod) {
-					t.Error("the pod of the cache changed")
-				}
-				pod = change.applied(t, pod)
-				if got := seen(pod); got != s.want {
-					t.Fatalf("step %d: %s, want %s", i, got, s.want)
-				}
-				if again, err := markOf(pod, s.markers, s.results, noon()); err != nil || !again.empty() {
-					t.Fatalf("step %d: another pass changes %+v (%v)", i, again, err)
-				}
-			}
+			runSteps(t, newPod("db-0"), steps)
+		})
+	}
+}
+
+// TestMarksOfOpenKruiseAreTakenOver: a pod without a record, of a marker with OpenKruise's finalizer, has what its
+// probes set: that is taken back like any other mark.
+func TestMarksOfOpenKruiseAreTakenOver(t *testing.T) {
+	const leader = "roles#leader"
+	marker := func(policies ...v1alpha1.ProbeMarkerPolicy) []*v1alpha1.PodProbeMarker {
+		m := newMarker("roles", 2, "x/leader", policies...)
+		m.Finalizers = []string{v1alpha1.FinalizerNodePodProbe}
+		return []*v1alpha1.PodProbeMarker{m}
+	}
+	one := marker(policy("Succeeded", "leader", "10"))
+	both := marker(policy("Failed", "follower", "-1"), policy("Succeeded", "leader", "10"))
+	alike := marker(policy("Failed", "member", "-1"), policy("Succeeded", "member", "10"))
+	own := []*v1alpha1.PodProbeMarker{newMarker("roles", 2, "x/leader", policy("Succeeded", "leader", "10"))}
+	yes, no := result(leader, "Succeeded", ""), result(leader, "Failed", "")
+	const before, led = "role=leader @cost=10 x/leader:True()", "role=leader @cost=10 x/leader:True() recorded"
+	for name, steps := range map[string][]step{
+		"a failure takes the mark away":      {{one, no, nil, "x/leader:False() recorded"}},
+		"a failure after a success":          {{one, yes, nil, led}, {one, no, nil, "x/leader:False() recorded"}},
+		"marks stay until there is a result": {{both, nil, nil, led}, {both, yes, nil, led}},
+		"the other state":                    {{both, no, nil, "role=follower @cost=-1 x/leader:False() recorded"}},
+		"the marker goes":                    {{both, nil, nil, led}, {nil, nil, nil, ""}},
+		"the state is that of the most values": {{alike, nil, func(p *corev1.Pod) { p.Labels["role"] = "member" },
+			"role=member @cost=10 x/leader:True() recorded"}},
+		"what differs is not of OpenKruise": {{one, no, func(p *corev1.Pod) { p.Labels["role"] = "mine" },
+			"role=mine x/leader:False() recorded"}},
+		"a marker that OpenKruise never carried out": {{own, no, nil, "role=leader @cost=10 x/leader:False() recorded"}},
+		"the pod is not selected":                    {{one, no, func(p *corev1.Pod) { p.Labels["app"] = "other" }, before}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runSteps(t, newPod("db-0", func(p *corev1.Pod) {
+				p.Labels["role"], p.Annotations = "leader", map[string]string{"cost": "10"}
+				p.Status.Conditions = []corev1.PodCondition{{Type: "x/leader", Status: "True"}}
+			}), steps)
 		})
 	}
 }
@@ -210,22 +257,43 @@ func TestTheOlderMarkerHolds(t *testing.T) {
 	}
 }
 
+// TestStatesOfAPod: states are those of the containers that run now, and of labels that probes set.
 func TestStatesOfAPod(t *testing.T) {
-	pod := newPod("db-0")
+	const leader, both = "roles#leader", "role=leader x/leader=True"
 	marker := []*v1alpha1.PodProbeMarker{newMarker("roles", 2, "x/leader", policy("Succeeded", "leader", ""))}
-	change, err := markOf(pod, marker, result("roles#leader", "Succeeded", ""), noon())
-	if err != nil {
-		t.Fatal(err)
-	}
-	pod = change.applied(t, pod)
-	got := marks.States(pod)
-	slices.Sort(got)
-	if want := "role=leader x/leader=True"; strings.Join(got, " ") != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-	pod.Labels["role"] = "other"
-	if got := marks.States(pod); len(got) != 1 {
-		t.Errorf("a label that others changed counts: %s", got)
+	other := func(pod *corev1.Pod) { pod.Labels["role"] = "other" }
+	pod := newPod("db-0")
+	for i, s := range []step{
+		{nil, result(leader, "Unknown", ""), nil, ""},
+		{nil, result(leader, "Succeeded", ""), nil, both},
+		{nil, result(leader, "Unknown", ""), nil, ""}, // the container was started again
+		{nil, nil, nil, ""},
+		{nil, result(leader, "Unknown", "refused"), nil, "x/leader=Unknown"},
+		{nil, result(leader, "Succeeded", ""), nil, both},
+		{nil, result(leader, "Unknown", "refused"), nil, "role=leader x/leader=Unknown"},
+		{nil, nil, nil, "role=leader x/leader=Unknown"},
+		{nil, result(leader, "Unknown", ""), nil, "x/leader=Unknown"},
+		{nil, result(leader, "Failed", ""), nil, "x/leader=False"},
+		{nil, result(leader, "Succeeded", ""), nil, both},
+		{nil, nil, other, "x/leader=True"}, // seen before the next pass
+	} {
+		if s.change == nil {
+			change, err := markOf(pod, marker, s.results, noon())
+			if err != nil {
+				t.Fatal(err)
+			}
+			pod = change.applied(t, pod)
+			if again, err := markOf(pod, marker, s.results, noon()); err != nil || !again.empty() {
+				t.Fatalf("step %d: another pass changes %+v (%v)", i, again, err)
+			}
+		} else {
+			s.change(pod)
+		}
+		got := marks.States(pod)
+		slices.Sort(got)
+		if text := strings.Join(got, " "); text != s.want {
+			t.Fatalf("step %d: %q, want %q", i, text, s.want)
+		}
 	}
 }
 
@@ -253,7 +321,11 @@ func TestSpecOfANode(t *testing.T) {
 			p.Spec.InitContainers = []corev1.Container{{Name: "none", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)}}
 		})}
 	var got []string
-	for _, entry := range specOf(pods, map[string][]*v1alpha1.PodProbeMarker{"shop": all}) {
+	entries, cut := specOf(pods, map[string][]*v1alpha1.PodProbeMarker{"shop": all})
+	if len(cut) > 0 {
+		t.Errorf("left out: %v", cut)
+	}
+	for _, entry := range entries {
 		text := fmt.Sprintf("%s/%s@%s", entry.Namespace, entry.Name, entry.IP)
 		for _, p := range entry.Probes {
 			text += fmt.Sprintf(" %s(%s:%s)", p.Name, p.ContainerName, p.Probe.TCPSocket.Port.String())
@@ -271,6 +343,26 @@ func TestSpecOfANode(t *testing.T) {
 	}
 }
 
+// TestTheYoungestProbesAreLeftOut: the API server would refuse the whole node for a pod with too many probes.
+func TestTheYoungestProbesAreLeftOut(t *testing.T) {
+	var all []*v1alpha1.PodProbeMarker
+	for age := 9; age > 0; age-- {
+		m := newMarker(fmt.Sprintf("m%d", age), age, "x")
+		for i := range 31 {
+			m.Spec.Probes = append(m.Spec.Probes, *m.Spec.Probes[0].DeepCopy())
+			m.Spec.Probes[i+1].Name = fmt.Sprintf("p%d", i)
+		}
+		all = append(all, m)
+	}
+	entries, cut := specOf([]*corev1.Pod{newPod("a")}, map[string][]*v1alpha1.PodProbeMarker{"shop": all})
+	if len(entries) != 1 || len(entries[0].Probes) != mostProbes || fmt.Sprint(cut) != "[shop/m1]" {
+		t.Fatalf("%d pods, left out: %v", len(entries), cut)
+	}
+	if slices.ContainsFunc(entries[0].Probes, func(p v1alpha1.ContainerProbe) bool { return markerOf(p.Name) == "m1" }) {
+		t.Error("a younger marker took the place of an older one")
+	}
+}
+
 func TestFindings(t *testing.T) {
 	const leader = "roles#leader"
 	node := func(pod string, found results) *v1alpha1.NodePodProbe {
@@ -282,28 +374,44 @@ func TestFindings(t *testing.T) {
 		out.Status.PodProbeStatuses = []v1alpha1.PodProbeStatus{status}
 		return out
 	}
+	full := node("a", nil)
+	full.Spec.PodProbes = []v1alpha1.PodProbe{{UID: "a", Probes: make([]v1alpha1.ContainerProbe, mostProbes)}}
+	fits := full.DeepCopy()
+	fits.Spec.PodProbes[0].Probes[mostProbes-1].Name = leader
 	for name, test := range map[string]struct {
-		pods map[string]*v1alpha1.NodePodProbe
-		want string
+		pods    map[string]*v1alpha1.NodePodProbe
+		want    string
+		refusal string
 	}{
-		"none": {nil, "NoPod: selector selects no running pod with a container of the probes"},
+		"none": {nil, "NoPod: selector selects no running pod with a container of the probes", ""},
 		"all": {map[string]*v1alpha1.NodePodProbe{"a": node("a", result(leader, "Failed", ""))},
-			"Probed: pods that are probed: 1"},
-		"no result": {map[string]*v1alpha1.NodePodProbe{"a": node("b", nil), "b": node("b", result(leader, "Succeeded", ""))},
+			"Probed: pods that are probed: 1", ""},
+		"no result": {map[string]*v1alpha1.NodePodProbe{"a": node("b", nil),
+			"b": node("b", result(leader, "Succeeded", ""))},
 			"AwaitingResults: 1 of 2 pods have results; results of node node-1 are missing: if that lasts, look whether " +
-				"flotilla-node runs there"},
+				"flotilla-node runs there", ""},
 		"unreachable": {map[string]*v1alpha1.NodePodProbe{"b": node("b", result(leader, "Unknown", "a NetworkPolicy")),
 			"a": node("a", result(leader, "Unknown", "refused"))},
-			"ProbeUnreachable: probes do not reach pod a, so it keeps its marks: refused"},
+			"ProbeUnreachable: probes do not reach pod a, so it keeps its marks: refused", ""},
+		"refused": {map[string]*v1alpha1.NodePodProbe{"b": full, "a": full},
+			"MarksRefused: a write for pod a is refused, and tried again: not allowed", "not allowed"},
+		"too many": {map[string]*v1alpha1.NodePodProbe{"a": full}, "TooManyProbes: pod a has more than 256 probes, so " +
+			"some of this PodProbeMarker are left out: remove probes, or older PodProbeMarkers", ""},
+		"as many as there may be": {map[string]*v1alpha1.NodePodProbe{"a": fits},
+			"AwaitingResults: 0 of 1 pods have results; results of node node-1 are missing: if that lasts, look whether " +
+				"flotilla-node runs there", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var f findings
 			for pod, object := range test.pods {
-				f.add(newMarker("roles", 2, "x"), newPod(pod), object)
+				f.add(newMarker("roles", 2, "x"), newPod(pod), object, test.refusal)
 			}
 			cause, waits := f.cause()
-			if got := cause.Reason + ": " + cause.Message; got != test.want ||
-				waits != (cause.Reason == reasonAwaitingResults || cause.Reason == reasonUnreachable) {
+			wants := cause.Reason != reasonNoPod && cause.Reason != reasonProbed
+			if stalled := f.stalled(); stalled != nil {
+				cause = *stalled
+			}
+			if got := cause.Reason + ": " + cause.Message; got != test.want || waits != wants {
 				t.Errorf("%s, %t; want %s", got, waits, test.want)
 			}
 		})
@@ -312,9 +420,10 @@ func TestFindings(t *testing.T) {
 
 func TestInvalidKeys(t *testing.T) {
 	m := newMarker("roles", 2, "", v1alpha1.ProbeMarkerPolicy{State: "Failed",
-		Labels:      map[string]string{"a b": "c", "d": "e"},
+		Labels:      map[string]string{"a b": "c", "app": "web", "d": "e", "tier": "x"},
 		Annotations: map[string]string{"/": "x", v1alpha1.AnnotationProbeMarks: "y", "Fine/Key": "z"}})
-	if got := strings.Join(invalidKeys(&m.Spec), " "); got != "/ a b "+v1alpha1.AnnotationProbeMarks {
+	m.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "tier", Operator: "DoesNotExist"}}
+	if got := strings.Join(invalidKeys(&m.Spec), " "); got != "/ a b app "+v1alpha1.AnnotationProbeMarks+" tier" {
 		t.Errorf("%s", got)
 	}
 }

@@ -16,10 +16,12 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
@@ -46,17 +48,25 @@ type nodes struct {
 	pods   *podset.Source
 	// fresh has the writes to pods that the cache has not shown, by the UID of the pod.
 	fresh *freshness.Store
+	// refused are the writes that were refused.
+	refused *refusals
 }
 
 // addNodes adds the controller of nodes to the manager.
-func addNodes(env *workload.Env) error {
+func addNodes(env *workload.Env, refused *refusals) error {
 	mgr := env.Manager
 	n := &nodes{client: mgr.GetClient(), clock: env.Clock, gate: env.Gate, pods: env.Pods,
-		fresh: freshness.NewStore(env.Clock)}
+		fresh: freshness.NewStore(env.Clock), refused: refused}
+	pods := gathering(n.ofPod)
+	pods.DeleteFunc = func(ctx context.Context, e event.DeleteEvent, q workload.Queue) {
+		n.forget(e.Object.GetUID())
+		gathering(n.ofPod).Delete(ctx, e, q)
+	}
 	err := ctrl.NewControllerManagedBy(mgr).Named("nodepodprobe").
 		Watches(&v1alpha1.NodePodProbe{}, &handler.EnqueueRequestForObject{}).
-		Watches(&v1alpha1.PodProbeMarker{}, gathering(n.ofMarker)).
-		Watches(&corev1.Pod{}, gathering(n.ofPod)).
+		Watches(&v1alpha1.PodProbeMarker{}, gathering(n.ofMarker),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})). // not the status, which follows from the nodes
+		Watches(&corev1.Pod{}, pods).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: nodeWorkers,
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](workload.FirstBackoff,
@@ -69,7 +79,7 @@ func addNodes(env *workload.Env) error {
 }
 
 // gathering enqueues the nodes that names returns, a little later.
-func gathering(names func(context.Context, client.Object) []string) handler.EventHandler {
+func gathering(names func(context.Context, client.Object) []string) handler.Funcs {
 	add := func(ctx context.Context, object client.Object, q workload.Queue) {
 		for _, name := range names(ctx, object) {
 			q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}, gatherEvents)
@@ -185,7 +195,14 @@ func (n *nodes) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 			return ctrl.Result{}, err
 		}
 	}
-	err = n.write(ctx, request.Name, object, specOf(pods, byNamespace))
+	want, cut := specOf(pods, byNamespace)
+	n.refused.wake(cut...)
+	err = n.write(ctx, request.Name, object, want)
+	if n.refused.node(request.Name, err) {
+		for _, pod := range pods {
+			n.wake(pod, byNamespace[pod.Namespace])
+		}
+	}
 	wait, markErr := n.mark(ctx, pods, byNamespace, object)
 	if err := errors.Join(err, markErr); err != nil {
 		return ctrl.Result{}, fmt.Errorf("reconcile NodePodProbe %s: %w", request.Name, err)
@@ -251,6 +268,7 @@ func (n *nodes) mark(
 	var errs []error
 	for _, pod := range pods {
 		if !probed(pod) || len(markers[pod.Namespace]) == 0 && !marked(pod) {
+			n.forget(pod.UID)
 			continue
 		}
 		fresh, overdue := n.fresh.Fresh(pod.UID, n.pods.Get)
@@ -265,11 +283,29 @@ func (n *nodes) mark(
 		if err == nil && !change.empty() {
 			err = n.patch(ctx, pod, &change)
 		}
+		if n.refused.pod(pod.UID, err) {
+			n.wake(pod, markers[pod.Namespace])
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("mark pod %s: %w", client.ObjectKeyFromObject(pod), err))
 		}
 	}
 	return wait, errors.Join(errs...)
+}
+
+// forget drops what is known of the writes to a pod that is gone, or has no marks.
+func (n *nodes) forget(pod types.UID) {
+	n.fresh.Forget(pod)
+	n.refused.pod(pod, nil)
+}
+
+// wake makes the markers that select a pod report.
+func (n *nodes) wake(pod *corev1.Pod, markers []*v1alpha1.PodProbeMarker) {
+	for _, one := range markers {
+		if selects(one, pod.Labels) {
+			n.refused.wake(client.ObjectKeyFromObject(one))
+		}
+	}
 }
 
 func marked(pod *corev1.Pod) bool {

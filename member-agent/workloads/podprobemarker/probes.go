@@ -8,7 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
@@ -49,19 +51,29 @@ func probed(pod *corev1.Pod) bool {
 	})
 }
 
-// specOf returns the pods of a node that are probed, sorted. markers are those of the pods' namespaces.
-func specOf(pods []*corev1.Pod, markers map[string][]*v1alpha1.PodProbeMarker) []v1alpha1.PodProbe {
-	var out []v1alpha1.PodProbe
+// mostProbes is how many probes of a pod a NodePodProbe takes. One more, and the API server would refuse the whole
+// node.
+const mostProbes = 256
+
+// specOf returns the pods of a node that are probed, sorted. markers are those of the pods' namespaces, the oldest
+// first. cut are those that have probes beyond the limit of a pod, which are left out.
+func specOf(
+	pods []*corev1.Pod, markers map[string][]*v1alpha1.PodProbeMarker,
+) (out []v1alpha1.PodProbe, cut []types.NamespacedName) {
 	for _, pod := range pods {
 		if !probed(pod) {
 			continue
 		}
 		entry := v1alpha1.PodProbe{Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, IP: pod.Status.PodIP}
 		for _, marker := range markers[pod.Namespace] {
-			if selects(marker, pod.Labels) {
-				probes, _ := probesOf(marker, pod)
-				entry.Probes = append(entry.Probes, probes...)
+			if !selects(marker, pod.Labels) {
+				continue
 			}
+			probes, _ := probesOf(marker, pod)
+			if room := mostProbes - len(entry.Probes); len(probes) > room {
+				probes, cut = probes[:room], append(cut, client.ObjectKeyFromObject(marker))
+			}
+			entry.Probes = append(entry.Probes, probes...)
 		}
 		if len(entry.Probes) == 0 {
 			continue
@@ -74,7 +86,7 @@ func specOf(pods []*corev1.Pod, markers map[string][]*v1alpha1.PodProbeMarker) [
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name),
 			cmp.Compare(a.UID, b.UID))
 	})
-	return out
+	return out, cut
 }
 
 // probesOf returns the probes of a marker for a pod, with ports as numbers. portless are the names of ports that the

@@ -3,13 +3,17 @@ package podprobemarker
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
@@ -19,6 +23,7 @@ import (
 // Reconciler reports on PodProbeMarkers.
 type Reconciler struct {
 	*workload.Controller[*v1alpha1.PodProbeMarker, memory]
+	refused *refusals
 }
 
 type memory struct{}
@@ -34,7 +39,7 @@ type scope struct {
 
 // Add adds the controllers of PodProbeMarkers and of NodePodProbes to the manager.
 func Add(ctx context.Context, env *workload.Env) error {
-	r := &Reconciler{}
+	r := &Reconciler{refused: newRefusals()}
 	b := workload.For(env, workload.Kind[*v1alpha1.PodProbeMarker, memory]{
 		GVK:     v1alpha1.PodProbeMarkerKind,
 		New:     func() *v1alpha1.PodProbeMarker { return &v1alpha1.PodProbeMarker{} },
@@ -46,10 +51,15 @@ func Add(ctx context.Context, env *workload.Env) error {
 	}).ReadsPods(ctx)
 	r.Controller = b.Controller
 	b.Watches(&v1alpha1.NodePodProbe{}, handler.EnqueueRequestsFromMapFunc(ofNode))
+	b.Watches(&corev1.Pod{}, ofPods(env.Manager.GetClient()))
+	b.WatchesRawSource(source.Func(func(_ context.Context, q workload.Queue) error {
+		r.refused.start(q)
+		return nil
+	}))
 	if err := b.Complete(); err != nil {
 		return err
 	}
-	return addNodes(env)
+	return addNodes(env, r.refused)
 }
 
 // ofNode returns the markers whose probes a NodePodProbe has.
@@ -72,6 +82,37 @@ func ofNode(_ context.Context, object client.Object) (out []reconcile.Request) {
 	return out
 }
 
+// ofPods enqueues the markers that select a pod, a little later, when it begins or ends to be probed or its labels
+// change: a NodePodProbe shows no pods whose probes are left out.
+func ofPods(reader client.Reader) handler.Funcs {
+	add := func(ctx context.Context, q workload.Queue, pods ...client.Object) {
+		var list v1alpha1.PodProbeMarkerList
+		// An error is not retried: the cache always lists.
+		_ = reader.List(ctx, &list, client.InNamespace(pods[0].GetNamespace()), client.UnsafeDisableDeepCopy)
+		for i := range list.Items {
+			marker := &list.Items[i]
+			if slices.ContainsFunc(pods, func(pod client.Object) bool { return selects(marker, pod.GetLabels()) }) {
+				q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(marker)}, gatherEvents)
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q workload.Queue) {
+			if pod, ok := e.Object.(*corev1.Pod); ok && probed(pod) {
+				add(ctx, q, pod)
+			}
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q workload.Queue) {
+			before, ok := e.ObjectOld.(*corev1.Pod)
+			after, same := e.ObjectNew.(*corev1.Pod)
+			if ok && same && (probed(before) != probed(after) || !maps.Equal(before.Labels, after.Labels)) {
+				add(ctx, q, before, after)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q workload.Queue) { add(ctx, q, e.Object) },
+	}
+}
+
 // gather finds out which pods are probed, and what is in the way.
 func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 	if s.Leaving != nil {
@@ -79,7 +120,8 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 	}
 	if keys := invalidKeys(&s.marker.Spec); len(keys) > 0 {
 		s.Stalled = &conditions.Cause{Reason: reasonInvalidMarks, Message: fmt.Sprintf(
-			"markerPolicy sets %s, which is no key of a label or annotation, so it is left out: correct the key", listed(keys))}
+			"markerPolicy sets %s, which is left out: it is no key of a label or annotation, or spec.selector selects by it; "+
+				"use another key", listed(keys))}
 	}
 	selector, err := metav1.LabelSelectorAsSelector(s.marker.Spec.Selector)
 	if err != nil || selector.Empty() {
@@ -107,7 +149,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 			}
 			byNode[pod.Spec.NodeName] = node
 		}
-		s.found.add(s.marker, pod, node)
+		s.found.add(s.marker, pod, node, r.refused.of(pod))
 	}
 	return true, nil
 }

@@ -2,7 +2,7 @@ package podprobemarker
 
 import (
 	"context"
-	"fmt"
+	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,12 +20,20 @@ func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
 	if s.Leaving == nil {
 		want.MatchedPods = int64(s.found.pods)
 	}
+	before := meta.FindStatusCondition(s.marker.Status.Conditions, v1beta1.ConditionReady)
+	begins := false // writes are refused since this pass
 	for _, c := range s.conditions() {
+		if c.Type == v1beta1.ConditionReady && c.Reason == reasonMarksRefused &&
+			(before == nil || before.Reason != c.Reason) {
+			begins = true
+			r.Events.Eventf(s.marker, nil, corev1.EventTypeWarning, c.Reason, "Retry", "%s",
+				workload.Note(errors.New(c.Message)))
+		}
 		meta.SetStatusCondition(&want.Conditions, metav1.Condition{Type: c.Type, Status: metav1.ConditionStatus(c.Status),
 			Reason: c.Reason, Message: c.Message, ObservedGeneration: s.marker.Generation,
 			LastTransitionTime: metav1.NewTime(r.Clock.Now())})
 	}
-	same := s.marker.Status.ObservedGeneration == want.ObservedGeneration &&
+	same := !begins && s.marker.Status.ObservedGeneration == want.ObservedGeneration &&
 		len(s.marker.Status.Conditions) == len(want.Conditions)
 	return true, r.Report(ctx, s.pass, workload.Status{Have: &s.marker.Status, Want: want, CountersOnly: same})
 }
@@ -40,10 +48,8 @@ func (s *scope) conditions() []conditions.Condition {
 		return conditions.Deleted([]conditions.Condition{ready, reconciling, stalled}, *s.Leaving)
 	}
 	cause, waits := s.found.cause()
-	if s.Stalled == nil && s.found.portless != nil {
-		s.Stalled = &conditions.Cause{Reason: reasonPortNotFound, Message: fmt.Sprintf(
-			"no container has a port named %s, so those probes are left out: name a port of the container, or give its number",
-			listed(s.found.ports()))}
+	if s.Stalled == nil {
+		s.Stalled = s.found.stalled()
 	}
 	switch {
 	case s.Stalled != nil:

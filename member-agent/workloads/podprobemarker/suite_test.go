@@ -1,8 +1,12 @@
 package podprobemarker_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -10,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +37,7 @@ type world struct {
 	*testing.T
 	client.Client
 	writes          *atomic.Int64
+	refuses         *atomic.Bool // writes to the status of pods
 	namespace, node string
 }
 
@@ -39,16 +45,28 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
+// forbidden is the answer of an API server that refuses a request.
+func forbidden(request *http.Request) (*http.Response, error) {
+	status := apierrors.NewForbidden(corev1.Resource("pods"), "db-0", errors.New("policy marks")).Status()
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	body, err := json.Marshal(&status)
+	return &http.Response{StatusCode: http.StatusForbidden, Request: request, Body: io.NopCloser(bytes.NewReader(body)),
+		Header: http.Header{"Content-Type": {"application/json"}}}, err
+}
+
 // TestOnAServer runs every scenario on one API server, each in a namespace and on a node of its own.
 func TestOnAServer(t *testing.T) {
 	config := apiserver.ForTest(t, "podprobemarkers.apps.kruise.io", "nodepodprobes.apps.kruise.io")
 	config.QPS = -1
-	writes := &atomic.Int64{}
+	writes, refuses := &atomic.Int64{}, &atomic.Bool{}
 	own := rest.CopyConfig(config)
 	own.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(request *http.Request) (*http.Response, error) {
 			if request.Method != http.MethodGet && !strings.Contains(request.URL.Path, "/events") {
 				writes.Add(1)
+			}
+			if refuses.Load() && strings.Contains(request.URL.Path, "/pods/") && request.Method == http.MethodPatch {
+				return forbidden(request)
 			}
 			return next.RoundTrip(request)
 		})
@@ -69,9 +87,11 @@ func TestOnAServer(t *testing.T) {
 		{"follows the address of a pod, and pods that go", addresses},
 		{"says what is in the way", obstacles},
 		{"leaves the finalizer of OpenKruise behind", released},
+		{"says which marks are refused", refused},
 	} {
 		t.Run(scenario.name, func(t *testing.T) {
-			w := &world{T: t, Client: c, writes: writes, namespace: fmt.Sprintf("shop-%d", i), node: fmt.Sprintf("node-%d", i)}
+			w := &world{T: t, Client: c, writes: writes, refuses: refuses,
+				namespace: fmt.Sprintf("shop-%d", i), node: fmt.Sprintf("node-%d", i)}
 			w.must(w.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}))
 			w.must(w.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.node}}))
 			scenario.run(w)
@@ -286,8 +306,11 @@ func addresses(w *world) {
 
 func obstacles(w *world) {
 	w.marker("none", intstr.FromInt32(80))
+	w.marker("early", intstr.FromString("nowhere"))
 	w.expectStatus("none", 0, "True NoPod")
-	w.pod("db-0")
+	w.expectStatus("early", 0, "True NoPod")
+	pod := w.pod("db-0")
+	w.expectStatus("early", 0, "False PortNotFound: no container has a port named nowhere")
 	w.expectStatus("none", 1, "False AwaitingResults")
 	w.marker("port", intstr.FromString("nowhere"))
 	w.expectStatus("port", 0, "False PortNotFound: no container has a port named nowhere")
@@ -295,6 +318,32 @@ func obstacles(w *world) {
 		m.Spec.Probes[0].MarkerPolicy[0].Annotations = map[string]string{"a b": "c"}
 	})
 	w.expectStatus("keys", 1, "False InvalidMarks: markerPolicy sets a b")
+	w.must(w.Delete(w.Context(), pod, client.GracePeriodSeconds(0)))
+	w.expectStatus("early", 0, "True NoPod")
+	w.expectStatus("none", 0, "True NoPod")
+}
+
+func refused(w *world) {
+	w.refuses.Store(true)
+	defer w.refuses.Store(false)
+	pod := w.pod("db-0")
+	w.marker("role", intstr.FromInt32(80))
+	w.answer(pod, v1alpha1.ProbeSucceeded, "yes")
+	w.expectStatus("role", 1, "False MarksRefused: a write for pod db-0 is refused, and tried again: ")
+	apiserver.Eventually(w, limit, "the event", func() string {
+		var list eventsv1.EventList
+		if err := w.List(w.Context(), &list, client.InNamespace(w.namespace)); err != nil {
+			return err.Error()
+		}
+		if len(list.Items) != 1 || list.Items[0].Reason != "MarksRefused" || list.Items[0].Series != nil ||
+			list.Items[0].Type != corev1.EventTypeWarning || !strings.Contains(list.Items[0].Note, "policy marks") {
+			return fmt.Sprintf("%+v", list.Items)
+		}
+		return ""
+	})
+	w.refuses.Store(false)
+	w.expectMarks(pod, "role", "leader", "", "True yes")
+	w.expectStatus("role", 1, "True Probed")
 }
 
 func released(w *world) {
