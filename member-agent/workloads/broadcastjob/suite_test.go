@@ -32,6 +32,8 @@ type world struct {
 	*testing.T
 	client.Client
 	cluster *fleet.Cluster
+	// seen reads from the cache of the controller.
+	seen client.Reader
 }
 
 // TestOnAServer runs every scenario on one cluster, in parallel, each with nodes of its own. In the first one the
@@ -43,10 +45,12 @@ func TestOnAServer(t *testing.T) {
 	config.QPS = -1
 	own := rest.CopyConfig(config)
 	own.UserAgent = "broadcastjob-under-test"
+	var seen client.Reader // what the controller sees
 	run := func() func() {
-		_, stop := apiserver.Run(t, own, func(ctx context.Context, mgr ctrl.Manager) error {
+		mgr, stop := apiserver.Run(t, own, func(ctx context.Context, mgr ctrl.Manager) error {
 			return broadcastjob.Add(ctx, &workload.Env{Manager: mgr})
 		})
+		seen = mgr.GetClient()
 		return stop
 	}
 	api, err := client.New(config, client.Options{Scheme: apiserver.Scheme(t)})
@@ -54,7 +58,7 @@ func TestOnAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := run()
-	w := &world{t, api, c}
+	w := &world{t, api, c, seen}
 	w.start("deadline", "ab", runFor("1h"), func(job *v1beta1.BroadcastJob) {
 		job.Spec.CompletionPolicy.ActiveDeadlineSeconds = new(int64(6))
 	})
@@ -66,12 +70,12 @@ func TestOnAServer(t *testing.T) {
 	t.Run("scenarios", func(t *testing.T) {
 		t.Run("the deadline survives a restart", func(t *testing.T) {
 			t.Parallel()
-			endsByDeadline(&world{t, api, c})
+			endsByDeadline(&world{t, api, c, seen})
 		})
 		for name, scenario := range scenarios() {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				scenario(&world{t, api, c})
+				scenario(&world{t, api, c, seen})
 			})
 		}
 	})
@@ -132,6 +136,17 @@ func (w *world) join(name, letters string) {
 		w.must(w.cluster.AddNodes(w.Context(), fleet.NodeSpec{Name: fmt.Sprintf("%s-%c", name, letter),
 			Labels: map[string]string{"pool": name}}))
 	}
+	// A job takes no notice of a node that has the taint of new nodes, and may end before it loses that.
+	w.eventually("the controller sees the nodes without taints", func() string {
+		for _, letter := range letters {
+			node := &corev1.Node{}
+			key := client.ObjectKey{Name: fmt.Sprintf("%s-%c", name, letter)}
+			if err := w.seen.Get(w.Context(), key, node); err != nil || len(node.Spec.Taints) > 0 {
+				return fmt.Sprintf("%s: %v, %v", key.Name, node.Spec.Taints, err)
+			}
+		}
+		return ""
+	})
 }
 
 // annotate gives the pods of a job an annotation that steers the simulated kubelets.
