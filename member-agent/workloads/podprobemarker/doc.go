@@ -6,6 +6,8 @@
 //	mark.go       pure: a pod, its markers and results → what is patched on the pod
 //	nodes.go      the controller of nodes: it writes NodePodProbes and patches pods
 //	reconcile.go  the controller of PodProbeMarkers: it finds out how many pods are probed, and what is in the way
+//	events.go     pure but for the cache: which markers an event concerns
+//	refusals.go   writes that the API server refused, from the one controller to the other
 //	status.go     the status
 //
 // One controller writes a whole NodePodProbe, from all markers: no marker can remove what is of another. What a probe
