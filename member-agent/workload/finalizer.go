@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TakeFinalizer takes the finalizer of an OpenKruise manager off an object that is being deleted: our controllers clean
-// up without one, so nothing is waited for. It reports whether the object had it. An object that changed meanwhile is
-// an error.
+// TakeFinalizer takes the finalizer of an OpenKruise manager off an object that is being deleted: our controllers
+// clean up without one, so nothing is waited for. It reports whether the object had it. An object that changed
+// meanwhile is an error.
 func TakeFinalizer(ctx context.Context, c client.Client, object client.Object, finalizer string) (bool, error) {
 	if object.GetDeletionTimestamp() == nil || !slices.Contains(object.GetFinalizers(), finalizer) {
 		return false, nil

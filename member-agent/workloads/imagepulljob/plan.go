@@ -177,7 +177,8 @@ func (p *planner) run() error {
 	return nil
 }
 
-// remember keeps which image is pulled and who pulls, and which nodes have the image where only pods that are gone said so.
+// remember keeps which image is pulled and who pulls, and which nodes have the image where only pods that are gone
+// said so.
 func (p *planner) remember(pulled []string) {
 	progress := &v1beta1.ImagePullJobProgress{Image: p.Job.Spec.Image, PullBy: v1beta1.PullByDaemon}
 	if p.Pods {

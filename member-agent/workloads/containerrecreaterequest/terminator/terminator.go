@@ -128,9 +128,10 @@ func endedAt(pod *corev1.Pod) (last time.Time) {
 	return last
 }
 
-// retryIn returns how long to wait until a request that has ended is made again, because sidecars of the pod still run;
-// 0: now. The wait is as long as the time from the end of the main containers to that of the request. So waits double
-// without a count, which a restart of the agent would lose. The first one also lets the kubelet report what has stopped.
+// retryIn returns how long to wait until a request that has ended is made again, because sidecars of the pod still
+// run; 0: now. The wait is as long as the time from the end of the main containers to that of the request. So waits
+// double without a count, which a restart of the agent would lose. The first one also lets the kubelet report what has
+// stopped.
 func retryIn(pod *corev1.Pod, request *v1beta1.ContainerRecreateRequest, now time.Time) time.Duration {
 	end := request.CreationTimestamp.Time
 	if request.Status.CompletionTime != nil {
