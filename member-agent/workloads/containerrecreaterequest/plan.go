@@ -108,8 +108,8 @@ func (f facts) end(pod *corev1.Pod, p *plan) {
 			"for %s; check that it runs there, or delete the pod instead", labels[v1beta1.LabelCRRNodeName], answerWithin))
 	case f.gone() >= goneFor:
 		p.fail(fmt.Sprintf("not restarted when flotilla-node of node %s was gone", labels[v1beta1.LabelCRRNodeName]))
-		p.complete(f.now, fmt.Sprintf("flotilla-node of node %s is gone: no pod of it was ready there for %s; check that it "+
-			"runs there, and create the request again", labels[v1beta1.LabelCRRNodeName], goneFor))
+		p.complete(f.now, fmt.Sprintf("flotilla-node of node %s is gone: no pod of it was ready there for %s; check that "+
+			"it runs there, and create the request again", labels[v1beta1.LabelCRRNodeName], goneFor))
 	case limited && age >= deadline:
 		p.fail(fmt.Sprintf("not restarted within activeDeadlineSeconds, which is %d",
 			*f.request.Spec.ActiveDeadlineSeconds))
@@ -222,8 +222,8 @@ func marked(pod *corev1.Pod, request *v1beta1.ContainerRecreateRequest) bool {
 	return err == nil && len(ours) > 0
 }
 
-// snapshot returns the containers of the request that have restarted since it was created. They are known by their IDs,
-// because the clock of the node may be another one. It is never emptied again.
+// snapshot returns the containers of the request that have restarted since it was created. They are known by their
+// IDs, because the clock of the node may be another one. It is never emptied again.
 func (f facts) snapshot(pod *corev1.Pod) []v1beta1.ContainerStatusSnapshot {
 	var list []v1beta1.ContainerStatusSnapshot
 	for i := range f.request.Spec.Containers {
