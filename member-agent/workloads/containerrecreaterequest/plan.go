@@ -17,6 +17,9 @@ import (
 // answerWithin is how long the daemon of the node has to begin or to queue a request.
 const answerWithin = time.Minute
 
+// goneFor is how long the daemon of the node may be gone while a request is under way.
+const goneFor = 10 * time.Minute
+
 // longest bounds fields in seconds, whose nanoseconds might not fit.
 const longest = 90 * 365 * 24 * time.Hour
 
@@ -41,6 +44,8 @@ type facts struct {
 	pod *corev1.Pod
 	// now is by the clock of the API server.
 	now time.Time
+	// goneSince is since when no daemon is ready on the node of a request that one has answered; zero: one is.
+	goneSince time.Time
 }
 
 // plan is what one pass does, in the order of its fields.
@@ -101,8 +106,13 @@ func (f facts) end(pod *corev1.Pod, p *plan) {
 	case p.status.Phase == "" && age >= answerWithin:
 		p.complete(f.now, fmt.Sprintf("daemon has not responded for a long time: flotilla-node of node %s did not answer "+
 			"for %s; check that it runs there, or delete the pod instead", labels[v1beta1.LabelCRRNodeName], answerWithin))
+	case f.gone() >= goneFor:
+		p.fail(fmt.Sprintf("not restarted when flotilla-node of node %s was gone", labels[v1beta1.LabelCRRNodeName]))
+		p.complete(f.now, fmt.Sprintf("flotilla-node of node %s is gone: no pod of it was ready there for %s; check that "+
+			"it runs there, and create the request again", labels[v1beta1.LabelCRRNodeName], goneFor))
 	case limited && age >= deadline:
-		p.fail(f.request)
+		p.fail(fmt.Sprintf("not restarted within activeDeadlineSeconds, which is %d",
+			*f.request.Spec.ActiveDeadlineSeconds))
 		p.complete(f.now, "recreating has exceeded the activeDeadlineSeconds")
 	default:
 		if p.status.Phase == "" {
@@ -111,7 +121,18 @@ func (f facts) end(pod *corev1.Pod, p *plan) {
 		if limited {
 			p.sooner(deadline - age)
 		}
+		if !f.goneSince.IsZero() {
+			p.sooner(goneFor - f.gone())
+		}
 	}
+}
+
+// gone returns for how long the daemon of the node is gone.
+func (f facts) gone() time.Duration {
+	if f.goneSince.IsZero() {
+		return 0
+	}
+	return f.now.Sub(f.goneSince)
 }
 
 // runs reports whether a container of the request still runs, as in a pod whose sidecars are stopped.
@@ -135,14 +156,12 @@ func duration(seconds int64) time.Duration {
 	return time.Duration(min(seconds, int64(longest/time.Second))) * time.Second
 }
 
-// fail fails the containers that have not restarted before the deadline.
-func (p *plan) fail(request *v1beta1.ContainerRecreateRequest) {
+// fail fails the containers that have not restarted.
+func (p *plan) fail(message string) {
 	for i := range p.status.ContainerRecreateStates {
 		state := &p.status.ContainerRecreateStates[i]
 		if state.Phase != v1beta1.CRRSucceeded && state.Phase != v1beta1.CRRFailed {
-			state.Phase = v1beta1.CRRFailed
-			state.Message = fmt.Sprintf("not restarted within activeDeadlineSeconds, which is %d",
-				*request.Spec.ActiveDeadlineSeconds)
+			state.Phase, state.Message = v1beta1.CRRFailed, message
 		}
 	}
 }
@@ -203,8 +222,8 @@ func marked(pod *corev1.Pod, request *v1beta1.ContainerRecreateRequest) bool {
 	return err == nil && len(ours) > 0
 }
 
-// snapshot returns the containers of the request that have restarted since it was created. They are known by their IDs,
-// because the clock of the node may be another one. It is never emptied again.
+// snapshot returns the containers of the request that have restarted since it was created. They are known by their
+// IDs, because the clock of the node may be another one. It is never emptied again.
 func (f facts) snapshot(pod *corev1.Pod) []v1beta1.ContainerStatusSnapshot {
 	var list []v1beta1.ContainerStatusSnapshot
 	for i := range f.request.Spec.Containers {

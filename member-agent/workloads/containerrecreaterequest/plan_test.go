@@ -8,9 +8,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podready"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 )
 
 var created = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
@@ -139,7 +142,8 @@ func TestPlan(t *testing.T) {
 			"Recreating, hold, mark, unready"},
 		{"the pod cannot become not ready", requestIn(recreating, grace), podWith("a-0"), 0, "Recreating, hold, unready"},
 		{"the pod is not ready", requestIn(recreating, grace, held), podWith("a-0", mine), 0, "Recreating, unready"},
-		{"another request is served, so the pod stays ready", requestIn(pending, grace), podWith("a-0", gated), 0, "Pending"},
+		{"another request is served, so the pod stays ready", requestIn(pending, grace), podWith("a-0", gated), 0,
+			"Pending"},
 		{"it has ended, and the pod is ready again", requestIn(completed, held), podWith("a-1", mine), 0,
 			"Completed, unmark, release"},
 		{"it is deleted while the pod is not ready", requestIn(recreating, held, deleted), podWith("a-0", mine), 0,
@@ -159,6 +163,63 @@ func TestPlan(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", text, tt.want)
 			}
 		})
+	}
+}
+
+// TestDaemonGone: a request ends when the daemon that has answered it is gone for long.
+func TestDaemonGone(t *testing.T) {
+	r := requestIn(v1beta1.CRRRecreating)
+	now := created.Add(time.Hour)
+	for gone, want := range map[time.Duration]string{
+		0:                "Recreating, again in 10m0s",
+		9 * time.Minute:  "Recreating, again in 1m0s",
+		10 * time.Minute: `Completed, "flotilla-node of node node-1 is gone", a=Failed, release`,
+	} {
+		got := makePlan(facts{request: r.DeepCopy(), pod: podWith("a-0"), now: now, goneSince: now.Add(-gone)})
+		if text := describe(got); text != want {
+			t.Errorf("after %s: %s\nwant %s", gone, text, want)
+		}
+	}
+}
+
+// TestGoneSince: only requests that a daemon has answered need one, and the time counts from when it is seen missing.
+func TestGoneSince(t *testing.T) {
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	pods, err := podset.FromIndexer(indexer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &daemons{pods: pods, gone: map[types.NamespacedName]time.Time{}}
+	daemon := func(node string, ready corev1.ConditionStatus) {
+		pod := podWith("a-0")
+		pod.Name, pod.Labels = "d", map[string]string{"app.kubernetes.io/name": "flotilla-node"}
+		pod.Spec.NodeName = node
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
+		if err := indexer.Update(pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, tt := range []struct {
+		node  string
+		ready corev1.ConditionStatus
+		phase v1beta1.ContainerRecreateRequestPhase
+		since int // the step; -1: the daemon is there, or not needed
+	}{
+		{"node-2", "True", v1beta1.CRRPending, 0}, {"node-2", "True", v1beta1.CRRRecreating, 0},
+		{"node-1", "True", v1beta1.CRRRecreating, -1}, {"node-1", "False", v1beta1.CRRRecreating, 3},
+		{"node-1", "False", v1beta1.CRRCompleted, -1}, {"node-1", "False", "", -1},
+		{"node-1", "False", v1beta1.CRRRecreating, 6},
+	} {
+		daemon(tt.node, tt.ready)
+		got, err := d.goneSince(types.NamespacedName{Name: "one"}, requestIn(tt.phase),
+			created.Add(time.Duration(i)*time.Second))
+		want := time.Time{}
+		if tt.since >= 0 {
+			want = created.Add(time.Duration(tt.since) * time.Second)
+		}
+		if err != nil || !got.Equal(want) {
+			t.Errorf("step %d: %v, %v; want %v", i, got, err, want)
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 func (r *reconciler) Reconcile(ctx context.Context, of reconcile.Request) (reconcile.Result, error) {
 	f := facts{request: &v1beta1.ContainerRecreateRequest{}, pod: &corev1.Pod{}, now: r.clock.Now()}
 	if err := r.client.Get(ctx, of.NamespacedName, f.request); err != nil {
+		r.daemons.forget(of.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	err := r.client.Get(ctx, types.NamespacedName{Namespace: of.Namespace, Name: f.request.Spec.PodName}, f.pod)
@@ -29,6 +30,9 @@ func (r *reconciler) Reconcile(ctx context.Context, of reconcile.Request) (recon
 		f.pod = nil
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("read pod %s: %w", f.request.Spec.PodName, err)
+	}
+	if f.goneSince, err = r.daemons.goneSince(of.NamespacedName, f.request, f.now); err != nil {
+		return reconcile.Result{}, fmt.Errorf("look for the daemon of ContainerRecreateRequest %s: %w", of.Name, err)
 	}
 	p := makePlan(f)
 	if err := r.carryOut(ctx, f, p); err != nil {

@@ -60,7 +60,7 @@ func (r *restarter) gather(ctx context.Context, object client.Object, asked orde
 func (f *facts) limit(set settings, granted workload.Budget) {
 	limits := granted.Limits(set.limits)
 	f.replicas, f.unavailable, f.minReady = limits.Replicas, limits.MaxUnavailable, set.minReady
-	f.granted = granted.Amounts != nil
+	f.grace, f.granted = set.grace, granted.Amounts != nil
 	switch {
 	case granted.Expired:
 		f.held = "the hub is not in contact, so no pod is disrupted"

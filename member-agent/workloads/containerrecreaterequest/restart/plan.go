@@ -75,7 +75,9 @@ type facts struct {
 	granted bool
 	// minReady is how long a pod must be Ready to be available, in seconds.
 	minReady int32
-	now      time.Time
+	// grace is the termination grace period in the template, in seconds.
+	grace int64
+	now   time.Time
 	// held says why no pod may become unavailable now; empty: they may.
 	held string
 	// stopped: the restart has failed.

@@ -76,9 +76,8 @@ func (r *restarter) carryOut(ctx context.Context, object client.Object, f facts,
 		errs = append(errs, r.mark(ctx, pod, false))
 	}
 	errs = append(errs, r.stop(ctx, object, f, p))
-	set, _ := r.kind.read(object) // gather has read it
 	for _, pod := range p.create {
-		errs = append(errs, r.create(ctx, object, pod, f.order, set.grace))
+		errs = append(errs, r.create(ctx, object, pod, f))
 	}
 	allowed, refused, err := r.allowed(ctx, object, p.mark)
 	errs = append(errs, err)

@@ -3,8 +3,8 @@ package restart
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -43,23 +43,22 @@ type settings struct {
 	limits budget.Limits
 	// minReady is how long a pod must be Ready to be available, in seconds.
 	minReady int32
-	// grace is the termination grace period in the template.
-	grace time.Duration
+	// grace is the termination grace period in the template, in seconds.
+	grace int64
 	// paused: the user has paused updates. onDelete: the controller updates no pod by itself.
 	paused, onDelete bool
 	// unseen: the controller has not acted on the spec yet.
 	unseen bool
-	// old is how many pods do not have the update revision.
+	// old is how many pods do not have the update revision, and can get it.
 	old int32
 }
 
-// defaultGrace is the termination grace period of a template without one.
-const defaultGrace = 30 // seconds
+// defaultGrace is the termination grace period of a template without one, in seconds.
+const defaultGrace = 30
 
 // settingsOf returns what all kinds have, given the observed generation and the grace period of the template.
 func settingsOf(object client.Object, observed int64, grace *int64) settings {
-	return settings{unseen: observed < object.GetGeneration(),
-		grace: time.Duration(ptr.Deref(grace, defaultGrace)) * time.Second}
+	return settings{unseen: observed < object.GetGeneration(), grace: min(ptr.Deref(grace, defaultGrace), math.MaxInt32)}
 }
 
 // kinds are those kinds.
@@ -111,6 +110,9 @@ func ofDaemonSet(object client.Object) (settings, error) {
 	out.onDelete = set.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType
 	out.limits, out.minReady, out.paused = limits, set.Spec.MinReadySeconds, ptr.Deref(rolling.Paused, false)
 	out.old = set.Status.CurrentNumberScheduled - set.Status.UpdatedNumberScheduled
+	if counts := set.Status.NodeCounts; counts != nil { // an update does not wait for these
+		out.old -= counts.NotUpdatable + counts.LostOutdated
+	}
 	return out, err
 }
 

@@ -61,6 +61,19 @@ func TestMaxUnavailableWithSurge(t *testing.T) {
 	}
 }
 
+// TestOldPods: nodes that an update does not reach do not hold a restart.
+func TestOldPods(t *testing.T) {
+	set := &v1beta1.DaemonSet{Status: v1beta1.DaemonSetStatus{CurrentNumberScheduled: 9, UpdatedNumberScheduled: 4}}
+	for want, counts := range map[int32]*v1beta1.DaemonSetNodeCounts{
+		5: nil, 2: {NotUpdatable: 3}, 0: {NotUpdatable: 3, LostOutdated: 2},
+	} {
+		set.Status.NodeCounts = counts
+		if got, err := ofDaemonSet(set); err != nil || got.old != want {
+			t.Errorf("%+v: %d old pods, %v; want %d", counts, got.old, err, want)
+		}
+	}
+}
+
 // TestHeld: a restart waits while the controller of the workload may disrupt pods itself.
 func TestHeld(t *testing.T) {
 	for _, tt := range []struct {

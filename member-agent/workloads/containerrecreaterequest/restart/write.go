@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,26 +15,24 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
-// atMost is how long a restart may take beyond the termination grace period of the pod: the daemon of the node may
-// go away before it ends.
-const atMost = time.Hour
+// atMost is how long a restart may take beyond the termination grace period of the pod, in seconds: the daemon of the
+// node may go away before it ends.
+const atMost = 60 * 60
 
 // create makes the request for a pod. It has no TTL: it is what says that the pod has restarted, or has failed to.
-func (r *restarter) create(
-	ctx context.Context, object client.Object, pod *corev1.Pod, asked order, grace time.Duration,
-) error {
+func (r *restarter) create(ctx context.Context, object client.Object, pod *corev1.Pod, f facts) error {
 	request := &v1beta1.ContainerRecreateRequest{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pod.Namespace, Name: asked.nameFor(pod.Name),
+			Namespace: pod.Namespace, Name: f.order.nameFor(pod.Name),
 			Annotations:     map[string]string{v1beta1.AnnotationRestartOf: r.kind.gvk.Kind + "/" + object.GetName()},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}},
 		},
 		Spec: v1beta1.ContainerRecreateRequestSpec{PodName: pod.Name,
-			ActiveDeadlineSeconds: new(int64((grace + atMost) / time.Second)),
+			ActiveDeadlineSeconds: new(f.grace + atMost),
 			// The pod is not ready from before its hooks run, so that its workload counts it as unavailable.
 			Strategy: &v1beta1.ContainerRecreateRequestStrategy{UnreadyGracePeriodSeconds: new(int64(0))}},
 	}
-	for _, name := range named(pod, asked.Containers) {
+	for _, name := range named(pod, f.order.Containers) {
 		request.Spec.Containers = append(request.Spec.Containers, v1beta1.ContainerRecreateRequestContainer{Name: name})
 	}
 	err := r.client.Create(ctx, request, workload.FieldOwner)
