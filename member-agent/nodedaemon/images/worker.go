@@ -406,7 +406,8 @@ func (w *worker) events(last v1beta1.NodeImageStatus, spec v1beta1.NodeImageSpec
 		for _, owner := range owners(spec, key) {
 			w.env.Events.Eventf(&corev1.ObjectReference{APIVersion: owner.APIVersion, Kind: owner.Kind,
 				Namespace: owner.Namespace, Name: owner.Name, UID: owner.UID}, nil, corev1.EventTypeWarning, reasonFailed,
-				"PullImage", "Node %s: %s: %s", w.env.Node, key.Reference(), tag.Message)
+				"PullImage", "%s",
+				nodedaemon.Note(fmt.Sprintf("Node %s: %s: %s", w.env.Node, key.Reference(), tag.Message)))
 		}
 	}
 }

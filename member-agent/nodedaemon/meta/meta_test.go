@@ -3,6 +3,7 @@ package meta
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon"
@@ -175,8 +177,24 @@ func newNode(t *testing.T, pod *corev1.Pod) *node {
 	}}).Build()
 	n.env = nodedaemon.Env{Node: "a", Client: n.client, Live: n.client, Runtime: connection.RuntimeService,
 		Clock: clock.RealClock{}, Log: logr.Discard(), Events: n.events}
-	n.r = newReconciler(n.env)
+	n.begin()
 	return n
+}
+
+// begin starts a daemon, also again: it remembers nothing.
+func (n *node) begin() {
+	n.Helper()
+	n.r = newReconciler(n.env)
+	n.r.stops = n.Context()
+	go func(ended <-chan event.GenericEvent) {
+		for {
+			select {
+			case <-ended:
+			case <-n.Context().Done():
+				return
+			}
+		}
+	}(n.r.ended)
 }
 
 // starts adds a container with this version in its environment, as a kubelet does.
@@ -191,8 +209,19 @@ func (n *node) starts(version string) string {
 		Annotations: map[string]string{annotationHash: "ff"}, Info: map[string]string{"info": string(info)}})
 }
 
-// look has the daemon look at the pod once, after a change of it.
+// look has the daemon look at the pod once, after a change of it, and waits for stops that begin.
 func (n *node) look(change func(*corev1.Pod)) error {
+	n.Helper()
+	request := n.change(change)
+	_, err := n.r.Reconcile(n.Context(), request)
+	n.r.running.Wait()
+	n.r.mu.Lock()
+	defer n.r.mu.Unlock()
+	return errors.Join(err, n.r.failed[request.NamespacedName])
+}
+
+// change changes the pod, and returns the request of the pass that follows.
+func (n *node) change(change func(*corev1.Pod)) ctrl.Request {
 	n.Helper()
 	pod := n.pod()
 	change(pod)
@@ -204,8 +233,7 @@ func (n *node) look(change func(*corev1.Pod)) error {
 	if err := n.client.Status().Update(n.Context(), status); err != nil {
 		n.Fatal(err)
 	}
-	_, err := n.r.Reconcile(n.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
-	return err
+	return ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)}
 }
 
 func (n *node) pod() *corev1.Pod {
@@ -279,12 +307,12 @@ func TestDaemonEndsInTheMiddle(t *testing.T) {
 	if err := n.look(func(pod *corev1.Pod) { withContainer(pod, first); update(pod) }); err == nil {
 		t.Error("a lost answer is no error")
 	}
-	n.r = newReconciler(n.env)
+	n.begin()
 	if err := n.look(same); err != nil || n.Running(first) {
 		t.Errorf("%v, runs %t", err, n.Running(first))
 	}
 	second := n.starts("2")
-	n.r = newReconciler(n.env)
+	n.begin()
 	if err := n.look(func(pod *corev1.Pod) { withContainer(pod, second) }); err != nil || !n.Running(second) {
 		t.Errorf("%v, runs %t", err, n.Running(second))
 	}
@@ -328,5 +356,58 @@ func TestHookThatHangsEndsWithTheGracePeriod(t *testing.T) {
 	told := fmt.Sprint(<-n.events.Events, <-n.events.Events)
 	if !strings.Contains(told, "FailedPreStopHook") {
 		t.Error(told)
+	}
+}
+
+// TestStopThatFails: it is tried again, without the hook, and not for a container that has ended.
+func TestStopThatFails(t *testing.T) {
+	for name, ends := range map[string]bool{"it runs on": false, "it ends meanwhile": true} {
+		t.Run(name, func(t *testing.T) {
+			pod := newPod()
+			pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{
+				Exec: &corev1.ExecAction{Command: []string{"drain"}}}}
+			n := newNode(t, pod)
+			id := n.starts("1")
+			n.Script("StopContainer", fakecri.Answer{Code: codes.Internal, Message: "cannot signal"})
+			if err := n.look(func(pod *corev1.Pod) { withContainer(pod, id); update(pod) }); err == nil {
+				t.Fatal("a stop that failed is no error")
+			}
+			if ends {
+				n.Exit(id, 1)
+			}
+			if err := n.look(same); err == nil || len(n.Calls("StopContainer")) != 1 {
+				t.Fatalf("%v: the failure is not returned once, so that the next try waits", err)
+			}
+			if err := n.look(same); err != nil || n.Running(id) {
+				t.Fatalf("%v, runs %t", err, n.Running(id))
+			}
+			if stops, hooks := len(n.Calls("StopContainer")), len(n.Calls("ExecSync")); hooks != 1 || ends != (stops == 1) {
+				t.Errorf("%d hooks and %d stops", hooks, stops)
+			}
+		})
+	}
+}
+
+// TestSlowStopsHoldNoOtherPodUp: a pass does not wait for them.
+func TestSlowStopsHoldNoOtherPodUp(t *testing.T) {
+	n := newNode(t, newPod())
+	id := n.starts("1")
+	wait := make(chan struct{})
+	n.Script("StopContainer", fakecri.Answer{Wait: wait})
+	request := n.change(func(pod *corev1.Pod) { withContainer(pod, id); update(pod) })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for range 2 {
+		if _, err := n.r.Reconcile(ctx, request); err != nil || ctx.Err() != nil {
+			t.Fatalf("%v: the pass waits for the stop", errors.Join(err, ctx.Err()))
+		}
+	}
+	if _, err := n.WaitForCalls(ctx, "StopContainer", 1); err != nil {
+		t.Fatal(err)
+	}
+	close(wait)
+	n.r.running.Wait()
+	if stops := len(n.Calls("StopContainer")); stops != 1 || n.Running(id) {
+		t.Errorf("%d stops, runs %t", stops, n.Running(id))
 	}
 }

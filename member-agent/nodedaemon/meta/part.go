@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,15 +14,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon"
 )
 
-// workers is how many pods are looked at, and containers stopped, at the same time.
-const workers = 8
+// workers is how many pods are looked at at the same time. Stops run beside them.
+const workers = 4
 
 // Part returns the part of the daemon that restarts containers for their environment.
 func Part() nodedaemon.Part {
@@ -41,13 +42,23 @@ type reconciler struct {
 	env nodedaemon.Env
 
 	mu sync.Mutex
-	// pods are what containers were created with, by pod and ID; stopped those that were stopped for their environment.
-	pods    map[types.NamespacedName]map[string]created
-	stopped map[string]bool
+	// pods are what containers were created with, by pod and ID; stopped those that were stopped for their environment,
+	// hooked those whose hook was run before.
+	pods            map[types.NamespacedName]map[string]created
+	stopped, hooked map[string]bool
+	// stopping are the pods of which a container is being stopped; failed says why one could not be.
+	stopping map[types.NamespacedName]bool
+	failed   map[types.NamespacedName]error
+	// stops is the context of the stops, nil until the manager runs; ended has an event for each end of stops.
+	stops   context.Context //nolint:containedctx // stops outlive the pass that begins them
+	running sync.WaitGroup
+	ended   chan event.GenericEvent
 }
 
 func newReconciler(env nodedaemon.Env) *reconciler {
-	return &reconciler{env: env, pods: map[types.NamespacedName]map[string]created{}, stopped: map[string]bool{}}
+	return &reconciler{env: env, pods: map[types.NamespacedName]map[string]created{}, stopped: map[string]bool{},
+		hooked: map[string]bool{}, stopping: map[types.NamespacedName]bool{}, failed: map[types.NamespacedName]error{},
+		ended: make(chan event.GenericEvent)}
 }
 
 func add(mgr manager.Manager, env nodedaemon.Env) error {
@@ -56,9 +67,14 @@ func add(mgr manager.Manager, env nodedaemon.Env) error {
 		return ok && cares(pod)
 	})
 	concerned.DeleteFunc = nil
+	r := newReconciler(env)
+	if err := mgr.Add(manager.RunnableFunc(r.run)); err != nil {
+		return fmt.Errorf("add the stops of containers for their environments: %w", err)
+	}
 	err := ctrl.NewControllerManagedBy(mgr).Named("meta").
 		Watches(&corev1.Pod{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(concerned)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).Complete(newReconciler(env))
+		WatchesRawSource(source.Channel(r.ended, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up the environments of containers: %w", err)
 	}
@@ -89,12 +105,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			return ctrl.Result{}, err
 		}
 	}
-	for _, name := range restart {
-		if err := r.restart(ctx, pod, name); err != nil {
-			return ctrl.Result{}, fmt.Errorf("restart container %s of pod %s: %w", name, request.NamespacedName, err)
-		}
-	}
-	return ctrl.Result{}, nil
+	return ctrl.Result{}, r.restart(pod, restart)
 }
 
 // know returns what the containers of a pod were created with. Each is asked for once.
@@ -133,6 +144,7 @@ func (r *reconciler) know(ctx context.Context, pod *corev1.Pod) (map[string]crea
 	for id := range before {
 		if _, stays := now[id]; !stays {
 			delete(r.stopped, id)
+			delete(r.hooked, id)
 		}
 	}
 	return now, nil
@@ -143,8 +155,10 @@ func (r *reconciler) forget(pod types.NamespacedName) {
 	defer r.mu.Unlock()
 	for id := range r.pods[pod] {
 		delete(r.stopped, id)
+		delete(r.hooked, id)
 	}
 	delete(r.pods, pod)
+	delete(r.failed, pod)
 }
 
 // write sets the annotation of a pod.
@@ -160,24 +174,5 @@ func (r *reconciler) write(ctx context.Context, pod *corev1.Pod, annotation stri
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write annotation %s of pod %s: %w", annotationMeta, client.ObjectKeyFromObject(pod), err)
 	}
-	return nil
-}
-
-// restart stops a container once; the kubelet starts the next one.
-func (r *reconciler) restart(ctx context.Context, pod *corev1.Pod, name string) error {
-	id, _ := runs(pod, name)
-	r.mu.Lock()
-	done := r.stopped[id]
-	r.mu.Unlock()
-	if done {
-		return nil
-	}
-	at := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
-	if err := r.stop(ctx, pod, &pod.Spec.Containers[at], id); err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stopped[id] = true
 	return nil
 }

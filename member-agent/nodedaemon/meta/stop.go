@@ -2,16 +2,21 @@ package meta
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"strings"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon"
+	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon/cri"
+	"github.com/flotilla-dev/flotilla/member-agent/nodedaemon/hooks"
 )
 
 const (
@@ -19,84 +24,117 @@ const (
 	defaultGrace, leastGrace = 30 * time.Second, 2 * time.Second
 )
 
+// run gives stops their context, and waits for them when the daemon ends.
+func (r *reconciler) run(ctx context.Context) error {
+	r.mu.Lock()
+	r.stops = ctx
+	r.mu.Unlock()
+	<-ctx.Done()
+	r.running.Wait()
+	return nil
+}
+
+// restart stops containers one after the other, beside the passes, for a stop takes as long as the grace period. Its end
+// makes the next pass, which returns what failed. The kubelet starts the next containers.
+func (r *reconciler) restart(pod *corev1.Pod, names []string) error {
+	key := client.ObjectKeyFromObject(pod)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.failed[key]; err != nil {
+		delete(r.failed, key)
+		return err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		id, _ := runs(pod, name)
+		return r.stopped[id]
+	})
+	if len(names) == 0 || r.stopping[key] || r.stops == nil || r.stops.Err() != nil {
+		return nil
+	}
+	r.stopping[key] = true
+	ctx := r.stops
+	r.running.Go(func() {
+		err := r.stopAll(ctx, pod, names)
+		r.mu.Lock()
+		delete(r.stopping, key)
+		if err != nil {
+			r.failed[key] = err
+		}
+		r.mu.Unlock()
+		select {
+		case r.ended <- event.GenericEvent{Object: &metav1.PartialObjectMetadata{
+			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}}:
+		case <-ctx.Done():
+		}
+	})
+	return nil
+}
+
+// stopAll stops containers, until one cannot be stopped.
+func (r *reconciler) stopAll(ctx context.Context, pod *corev1.Pod, names []string) error {
+	for _, name := range names {
+		id, _ := runs(pod, name)
+		at := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
+		if err := r.stop(cri.Quiet(ctx), pod, &pod.Spec.Containers[at], id); err != nil {
+			return fmt.Errorf("restart container %s of pod %s: %w", name, client.ObjectKeyFromObject(pod), err)
+		}
+		r.mu.Lock()
+		r.stopped[id] = true
+		r.mu.Unlock()
+	}
+	return nil
+}
+
 // stop stops a container: its preStop hook, then the rest of the grace period. A hook that fails does not keep it from
-// being stopped, as with the kubelet. One that is gone is no error.
+// being stopped, as with the kubelet, and no hook runs twice. A container that does not run is no error.
 func (r *reconciler) stop(ctx context.Context, pod *corev1.Pod, container *corev1.Container, id string) error {
+	answer, err := r.env.Runtime.ContainerStatus(ctx, id, false)
+	if status.Code(err) == codes.NotFound ||
+		err == nil && answer.GetStatus().GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("ask whether it runs: %w", err)
+	}
 	grace := defaultGrace
 	if seconds := pod.Spec.TerminationGracePeriodSeconds; seconds != nil {
 		grace = time.Duration(*seconds) * time.Second
 	}
-	r.env.Events.Eventf(pod, nil, corev1.EventTypeNormal, "Killing", "RestartContainer",
-		"Stopping container %s, which is to see changed labels or annotations", container.Name)
 	begun := r.env.Clock.Now()
-	if err := r.hook(ctx, pod, container, id, grace); err != nil {
-		r.env.Events.Eventf(pod, nil, corev1.EventTypeWarning, "FailedPreStopHook", "RestartContainer",
-			"The preStop hook of container %s failed, and the container is stopped: %v", container.Name, err)
+	if r.first(id) {
+		r.hook(ctx, pod, container, id, grace)
 	}
 	rest := max(grace-r.env.Clock.Since(begun), leastGrace)
-	err := r.env.Runtime.StopContainer(ctx, id, int64((rest+time.Second-1)/time.Second))
+	err = r.env.Runtime.StopContainer(ctx, id, int64((rest+time.Second-1)/time.Second))
 	if err != nil && status.Code(err) != codes.NotFound {
 		return fmt.Errorf("stop container %s: %w", container.Name, err)
 	}
 	return nil
 }
 
-// hook runs the preStop hook of a container, if it has one, for at most the grace period.
-func (r *reconciler) hook(
-	ctx context.Context, pod *corev1.Pod, container *corev1.Container, id string, grace time.Duration,
-) error {
-	if grace <= 0 || container.Lifecycle == nil || container.Lifecycle.PreStop == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, grace)
-	defer cancel()
-	switch hook := container.Lifecycle.PreStop; {
-	case hook.Exec != nil:
-		if _, _, err := r.env.Runtime.ExecSync(ctx, id, hook.Exec.Command, grace); err != nil {
-			return fmt.Errorf("exec: %w", err)
-		}
-	case hook.Sleep != nil:
-		timer := r.env.Clock.NewTimer(time.Duration(hook.Sleep.Seconds) * time.Second)
-		defer timer.Stop()
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-		}
-	case hook.HTTPGet != nil:
-		return get(ctx, pod, container, hook.HTTPGet)
-	}
-	return nil
+// first reports whether the hook of the container has not run yet, and notes that it runs.
+func (r *reconciler) first(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.hooked[id]
+	r.hooked[id] = true
+	return !before
 }
 
-// get sends the request of a hook to the pod. Another host is not asked: the daemon may reach what the user does not.
-func get(ctx context.Context, pod *corev1.Pod, container *corev1.Container, action *corev1.HTTPGetAction) error {
-	if pod.Status.PodIP == "" || action.Host != "" && action.Host != pod.Status.PodIP {
-		return errors.New("httpGet: only the address of the pod is asked: leave host out")
+// hook says that the container is stopped, and runs its preStop hook.
+func (r *reconciler) hook(
+	ctx context.Context, pod *corev1.Pod, container *corev1.Container, id string, grace time.Duration,
+) {
+	r.event(pod, corev1.EventTypeNormal, "Killing",
+		fmt.Sprintf("Stopping container %s, which is to see changed labels or annotations", container.Name))
+	runner := hooks.Runner{Runtime: r.env.Runtime, Clock: r.env.Clock}
+	if err := runner.Run(ctx, hooks.Of(container, pod.Status.PodIP), id, grace); err != nil {
+		r.event(pod, corev1.EventTypeWarning, "FailedPreStopHook",
+			fmt.Sprintf("The preStop hook of container %s failed, and the container is stopped: %v", container.Name, err))
 	}
-	port := action.Port.String()
-	for _, p := range container.Ports {
-		if p.Name == action.Port.StrVal && p.Name != "" {
-			port = fmt.Sprint(p.ContainerPort)
-		}
-	}
-	scheme := strings.ToLower(string(action.Scheme))
-	if scheme == "" {
-		scheme = "http"
-	}
-	target := scheme + "://" + net.JoinHostPort(pod.Status.PodIP, port) + "/" + strings.TrimPrefix(action.Path, "/")
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
-	if err != nil {
-		return fmt.Errorf("httpGet: %w", err)
-	}
-	for _, header := range action.HTTPHeaders {
-		request.Header.Add(header.Name, header.Value)
-	}
-	once := &http.Client{Transport: &http.Transport{DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	answer, err := once.Do(request)
-	if err != nil {
-		return fmt.Errorf("httpGet: %w", err)
-	}
-	_ = answer.Body.Close() // nothing of it is read
-	return nil
+}
+
+// event makes an event on the pod.
+func (r *reconciler) event(pod *corev1.Pod, kind, reason, text string) {
+	r.env.Events.Eventf(pod, nil, kind, reason, "RestartContainer", "%s", nodedaemon.Note(text))
 }

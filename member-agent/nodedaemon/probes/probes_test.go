@@ -359,6 +359,23 @@ func TestSpecChanges(t *testing.T) {
 }
 
 // TestOneWriteInAPeriod: results that change at each probe are reported at most once per period of the node.
+// TestNodePodProbeThatIsReplaced: the next one gets the states too, though nothing changed.
+func TestNodePodProbeThatIsReplaced(t *testing.T) {
+	n := newNode(t, podOf("db-0", execOf(leader, "is-leader")))
+	n.started("db-0", "db")
+	n.expect("db-0/roles#leader Succeeded ")
+	before := n.object()
+	if err := n.client.Delete(n.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	again := &v1alpha1.NodePodProbe{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "again"}, Spec: before.Spec}
+	if err := n.client.Create(n.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	n.look()
+	n.expect("db-0/roles#leader Succeeded ")
+}
+
 func TestOneWriteInAPeriod(t *testing.T) {
 	var pods []v1alpha1.PodProbe
 	for i := range 10 {

@@ -32,15 +32,16 @@ type reporter struct {
 	// reported is the status that the NodePodProbe has; nil before it was read.
 	reported []v1alpha1.PodProbeStatus
 	known    bool
+	uid      types.UID
 	at       time.Time
 }
 
-// read notes the status that the NodePodProbe has when the daemon starts.
+// read notes the status that the NodePodProbe has when the daemon starts, and when it is another one.
 func (r *reporter) read(object *v1alpha1.NodePodProbe) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.known {
-		r.known, r.reported = true, object.DeepCopy().Status.PodProbeStatuses
+	if !r.known || r.uid != object.UID {
+		r.known, r.uid, r.reported = true, object.UID, object.DeepCopy().Status.PodProbeStatuses
 	}
 }
 
@@ -119,11 +120,12 @@ func (r *reporter) tell(have, want []v1alpha1.PodProbeStatus) {
 			if before[id{pod.UID, state.Name}].State == state.State {
 				continue
 			}
+			note := nodedaemon.Note(state.Name + ": " + state.Message)
 			switch state.State {
 			case v1alpha1.ProbeSucceeded:
-				r.env.Events.Eventf(pod, nil, corev1.EventTypeNormal, eventSucceeded, "Probe", "%s: %s", state.Name, state.Message)
+				r.env.Events.Eventf(pod, nil, corev1.EventTypeNormal, eventSucceeded, "Probe", "%s", note)
 			case v1alpha1.ProbeFailed:
-				r.env.Events.Eventf(pod, nil, corev1.EventTypeNormal, eventFailed, "Probe", "%s: %s", state.Name, state.Message)
+				r.env.Events.Eventf(pod, nil, corev1.EventTypeNormal, eventFailed, "Probe", "%s", note)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"path"
 	"slices"
@@ -31,7 +32,10 @@ type entry struct {
 }
 
 // auths are the credentials in a file of docker login.
-type auths map[string]struct {
+type auths map[string]credential
+
+// credential is what such a file has of a registry.
+type credential struct {
 	Username      string `json:"username"`
 	Password      string `json:"password"`
 	Auth          string `json:"auth"`
@@ -40,32 +44,56 @@ type auths map[string]struct {
 }
 
 // Add adds the credentials of a Secret of type kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg. It errs if
-// the Secret is of another type or its content cannot be read; its message has nothing of the content.
+// the Secret is of another type or some of its content cannot be read, and adds the rest; its message has nothing of
+// the content but registries.
 func (k *Keyring) Add(secret *corev1.Secret) error {
 	found, err := read(secret)
 	if err != nil {
 		return err
 	}
-	for registry, a := range found {
-		host, prefix, err := parse(registry)
+	var wrong []error
+	for _, registry := range slices.Sorted(maps.Keys(found)) {
+		e, err := found[registry].entry(registry)
 		if err != nil {
-			return err
+			wrong = append(wrong, err)
+			continue
 		}
-		auth := &runtimeapi.AuthConfig{Username: a.Username, Password: a.Password, IdentityToken: a.IdentityToken,
-			RegistryToken: a.RegistryToken}
-		if a.Auth != "" {
-			if auth.Username, auth.Password, err = decode(a.Auth); err != nil {
-				return fmt.Errorf("auth of %s: %w", registry, err)
-			}
-		}
-		k.entries = append(k.entries, entry{host: host, path: prefix, auth: auth})
+		k.entries = append(k.entries, e)
 	}
 	// The longest path first, so that the most exact key is tried first.
 	slices.SortStableFunc(k.entries, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(len(b.path), len(a.path)), cmp.Compare(b.host, a.host), cmp.Compare(b.path, a.path),
 			cmp.Compare(a.auth.Username, b.auth.Username))
 	})
-	return nil
+	return joined(wrong)
+}
+
+// joined returns the errors as one on a line, nil for none.
+func joined(all []error) error {
+	if len(all) == 0 {
+		return nil
+	}
+	texts := make([]string, len(all))
+	for i, err := range all {
+		texts[i] = err.Error()
+	}
+	return errors.New(strings.Join(texts, ", "))
+}
+
+// entry returns the credential for a registry.
+func (c credential) entry(registry string) (entry, error) {
+	host, prefix, err := parse(registry)
+	if err != nil {
+		return entry{}, err
+	}
+	auth := &runtimeapi.AuthConfig{Username: c.Username, Password: c.Password, IdentityToken: c.IdentityToken,
+		RegistryToken: c.RegistryToken}
+	if c.Auth != "" {
+		if auth.Username, auth.Password, err = decode(c.Auth); err != nil {
+			return entry{}, fmt.Errorf("auth of %s: %w", registry, err)
+		}
+	}
+	return entry{host: host, path: prefix, auth: auth}, nil
 }
 
 // read returns the credentials of a Secret.

@@ -110,3 +110,20 @@ func TestMessagesDoNotShowSecrets(t *testing.T) {
 		}
 	}
 }
+
+// TestOneBadEntry: the others of the Secret work, whatever the order.
+func TestOneBadEntry(t *testing.T) {
+	for range 20 {
+		var k Keyring
+		err := k.Add(secret(`{"auths":{"a.example":{"username":"a"},"b.example":{"auth":"bad!"},"c.example":{"username":"c"},` +
+			`"":{"username":"x"}}}`))
+		if err == nil || err.Error() != `"" is no registry, auth of b.example: it is no base64` {
+			t.Fatal(err)
+		}
+		for registry, want := range map[string]int{"a.example": 1, "b.example": 0, "c.example": 1} {
+			if got := len(k.For(registry + "/web:1")); got != want {
+				t.Fatalf("%d credentials for %s", got, registry)
+			}
+		}
+	}
+}
