@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -603,8 +604,8 @@ func (w *world) silent() {
 	w.clock.ahead.Add(int64(11 * time.Minute))
 	// A clock wakes nothing: an event does.
 	job := w.job(name)
-	job.Labels = map[string]string{"woken": "true"}
-	w.must(w.Update(w.Context(), job))
+	w.must(w.Patch(w.Context(), job, client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"woken":"true"}}}`))))
 	job = w.status(name, "0 0 1", "PullFailed")
 	if fmt.Sprint(job.Status.FailedNodes) != "[n001]" {
 		w.Errorf("failed nodes %v", job.Status.FailedNodes)
