@@ -105,7 +105,8 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule("coordination.k8s.io", "leases", "get", "kruise-manager"),
 		// The hashes of a SidecarSet are annotations on it.
 		rule(kruise, "sidecarsets", read+" patch"),
-		rule(kruise, "daemonsets resourcedistributions statefulsets uniteddeployments workloadspreads", read),
+		rule(kruise, "daemonsets statefulsets", read+" patch"), // a restart in place that has stopped says so
+		rule(kruise, "resourcedistributions uniteddeployments workloadspreads", read),
 		rule(kruise, "advancedcronjobs/status broadcastjobs/status clonesets/status daemonsets/status "+
 			"resourcedistributions/status sidecarsets/status statefulsets/status uniteddeployments/status "+
 			"workloadspreads/status",
