@@ -262,11 +262,15 @@ func BenchmarkObserveASettledPod(b *testing.B) {
 
 // TestRestartThatDoesNotCome: a node daemon that is gone keeps no other update from the pod for ever.
 func TestRestartThatDoesNotCome(t *testing.T) {
-	const container = `{name: main, image: "a:1", env: [{name: T, valueFrom: {fieldRef: {fieldPath: "metadata.labels['tier']"}}}]}`
-	pod := podOf(t, `{metadata: {name: web, namespace: ns, labels: {tier: a}, annotations: {apps.kruise.io/runtime-containers-meta: "{}"}},
-spec: {readinessGates: [{conditionType: InPlaceUpdateReady}], containers: [`+container+`]}, status: {containerStatuses: [
+	const container = `{name: main, image: "a:1", env: [
+  {name: T, valueFrom: {fieldRef: {fieldPath: "metadata.labels['tier']"}}}]}`
+	pod := podOf(t, `{metadata: {name: web, namespace: ns, labels: {tier: a}, annotations: {
+  apps.kruise.io/runtime-containers-meta: "{}"}},
+spec: {readinessGates: [{conditionType: InPlaceUpdateReady}], containers: [`+container+`]},
+status: {containerStatuses: [
   {name: main, image: "a:1", imageID: i1, containerID: c1, ready: true, state: {running: {}}}]}}`)
-	change, refusal, err := inplace.Diff(template(t, `{metadata: {labels: {tier: a}}, spec: {containers: [`+container+`]}}`),
+	change, refusal, err := inplace.Diff(
+		template(t, `{metadata: {labels: {tier: a}}, spec: {containers: [`+container+`]}}`),
 		template(t, `{metadata: {labels: {tier: b}}, spec: {containers: [`+container+`]}}`))
 	if err != nil || refusal != "" {
 		t.Fatal(refusal, err)

@@ -163,7 +163,8 @@ func Observe(pod *corev1.Pod, now time.Time) (progress Progress, wait time.Durat
 	return Running, wait
 }
 
-// longestRestart is how long the node daemon may take to restart a container for its environment: then it does not run.
+// longestRestart is how long the node daemon may take to restart a container for its environment. After that it does
+// not run.
 const longestRestart = 5 * time.Minute
 
 // overdue reports whether a container that the node daemon is to restart runs on for too long, and otherwise how long

@@ -135,9 +135,9 @@ func missing(have map[string]string, want map[string]*string) map[string]*string
 }
 
 // Possible returns the first field that keeps this pod from being given the change, or "". Containers whose environment
-// reads changed metadata see it only when they restart: with a new image of their own, or by the node daemon, if it runs
-// on the pod's node and knows the pod's containers. And the pod, which may have more containers than its template, must
-// keep its quality of service.
+// reads changed metadata see it only when they restart: with a new image of their own, or by the node daemon, if it
+// runs on the pod's node and knows the pod's containers. And the pod, which may have more containers than its
+// template, must keep its quality of service.
 func (c Change) Possible(pod *corev1.Pod, daemonRuns bool) (refusal string) {
 	u, err := plan(pod, c)
 	if err != nil {

@@ -40,7 +40,8 @@ func TestDaemon(t *testing.T) {
 		}
 	}
 	source, err := sourceOf(pod("a", "", on("runs", "True", "flotilla-node")), pod("b", "", on("starts", "False",
-		"flotilla-node")), pod("c", "", on("ends", "True", "flotilla-node"), deleting), pod("d", "", on("other", "True", "web")))
+		"flotilla-node")), pod("c", "", on("ends", "True", "flotilla-node"), deleting),
+		pod("d", "", on("other", "True", "web")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -232,8 +232,8 @@ func (f Facts) expired(e *entry) bool {
 	return !f.Now.Before(e.status.CompletionTime.Add(time.Duration(*policy.TTLSecondsAfterFinished) * time.Second))
 }
 
-// unknown reports whether nothing can be decided, because the runtime did not say whether it has the image. The deadline
-// holds all the same, unless the image was pulled.
+// unknown reports whether nothing can be decided, because the runtime did not say whether it has the image. The
+// deadline holds all the same, unless the image was pulled.
 func (f Facts) unknown(e *entry) bool {
 	return f.Unknown[e.Key] && !e.pulling && (e.record.Pulled || !f.overdue(e))
 }

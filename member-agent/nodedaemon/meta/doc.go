@@ -3,7 +3,7 @@
 //
 //	plan.go  pure: a pod and the environments of its containers → what is reported, and which containers are restarted
 //	part.go  the controller of the node's pods
-//	stop.go  stops containers beside the passes, as the kubelet does: the preStop hook, then the rest of the grace period
+//	stop.go  stops containers beside the passes, as the kubelet does: the hook, then the rest of the grace period
 //
 // The environment of a container is that of its process as the runtime created it: the runtime's verbose status has it.
 // No command is run in the container, so that images without a shell work. It is read once for each container.

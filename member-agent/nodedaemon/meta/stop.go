@@ -34,8 +34,8 @@ func (r *reconciler) run(ctx context.Context) error {
 	return nil
 }
 
-// restart stops containers one after the other, beside the passes, for a stop takes as long as the grace period. Its end
-// makes the next pass, which returns what failed. The kubelet starts the next containers.
+// restart stops containers one after the other, beside the passes, for a stop takes as long as the grace period. Its
+// end makes the next pass, which returns what failed. The kubelet starts the next containers.
 func (r *reconciler) restart(pod *corev1.Pod, names []string) error {
 	key := client.ObjectKeyFromObject(pod)
 	r.mu.Lock()

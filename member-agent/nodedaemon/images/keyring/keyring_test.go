@@ -115,8 +115,8 @@ func TestMessagesDoNotShowSecrets(t *testing.T) {
 func TestOneBadEntry(t *testing.T) {
 	for range 20 {
 		var k Keyring
-		err := k.Add(secret(`{"auths":{"a.example":{"username":"a"},"b.example":{"auth":"bad!"},"c.example":{"username":"c"},` +
-			`"":{"username":"x"}}}`))
+		err := k.Add(secret(`{"auths":{"a.example":{"username":"a"},"b.example":{"auth":"bad!"},` +
+			`"c.example":{"username":"c"},"":{"username":"x"}}}`))
 		if err == nil || err.Error() != `"" is no registry, auth of b.example: it is no base64` {
 			t.Fatal(err)
 		}
