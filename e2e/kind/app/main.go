@@ -1,5 +1,5 @@
 // Command app is what the pods of e2e/kind run: it says its version at port 8080, at /leader with code 200 only in the
-// first pod of a StatefulSet, and at /env the variable TIER. It ends when it is told to. Its image needs nothing of a
+// first pod of a StatefulSet, and at /env the variable TIER. It ends by SIGTERM. Its image needs nothing of a
 // registry.
 //
 //	/program leader   ends with 0 in the first pod of a StatefulSet, else with 1
