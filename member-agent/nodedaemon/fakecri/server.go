@@ -48,7 +48,6 @@ type Server struct {
 	mu     sync.Mutex
 	// Guarded by mu.
 	server  *grpc.Server
-	stopped chan struct{} // closed when server stops
 	name    string
 	version string
 	scripts map[string][]Answer
@@ -103,7 +102,7 @@ func (s *Server) Start() error {
 	runtimeapi.RegisterRuntimeServiceServer(server, s)
 	runtimeapi.RegisterImageServiceServer(server, s)
 	s.mu.Lock()
-	s.server, s.stopped = server, make(chan struct{})
+	s.server = server
 	s.mu.Unlock()
 	go func() { _ = server.Serve(listener) }() // it ends with Stop, by an error that says so
 	return nil
@@ -114,7 +113,6 @@ func (s *Server) Stop() {
 	s.mu.Lock()
 	server := s.server
 	if server != nil {
-		close(s.stopped)
 		s.server = nil
 	}
 	s.mu.Unlock()
@@ -162,26 +160,30 @@ func (s *Server) WaitForCalls(ctx context.Context, method string, n int) ([]Call
 	}
 }
 
-// begin records a call and returns its script.
-func (s *Server) begin(method string, request any) (Answer, <-chan struct{}) {
+// begin records a call and returns its script. Stop closes one connection after the other: a call that comes between gets
+// no answer, as from a process that has ended.
+func (s *Server) begin(method string, request any) Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.server == nil {
+		return Answer{Stuck: true}
+	}
 	s.calls = append(s.calls, Call{Method: method, Request: request, At: time.Now()})
 	close(s.changed)
 	s.changed = make(chan struct{})
 	if answers := s.scripts[method]; len(answers) > 0 {
 		s.scripts[method] = answers[1:]
-		return answers[0], s.stopped
+		return answers[0]
 	}
-	return s.always[method], s.stopped
+	return s.always[method]
 }
 
 func (s *Server) intercept(
 	ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
 ) (any, error) {
-	answer, stopped := s.begin(path.Base(info.FullMethod), request)
+	answer := s.begin(path.Base(info.FullMethod), request)
 	if !answer.After {
-		if err := answer.give(ctx, stopped); err != nil {
+		if err := answer.give(ctx); err != nil {
 			return nil, err
 		}
 		return handle(ctx, request)
@@ -190,14 +192,15 @@ func (s *Server) intercept(
 	if err != nil {
 		return nil, err
 	}
-	if err := answer.give(ctx, stopped); err != nil {
+	if err := answer.give(ctx); err != nil {
 		return nil, err
 	}
 	return response, nil
 }
 
-// give carries the answer out. It errs with what the client gets.
-func (a Answer) give(ctx context.Context, stopped <-chan struct{}) error {
+// give carries the answer out. It errs with what the client gets. Stop ends ctx after it has closed the connection, so
+// that a call that waits gets no answer then.
+func (a Answer) give(ctx context.Context) error {
 	wait := a.Wait
 	if a.Stuck {
 		wait = make(chan struct{})
@@ -205,8 +208,6 @@ func (a Answer) give(ctx context.Context, stopped <-chan struct{}) error {
 	if wait != nil {
 		select {
 		case <-wait:
-		case <-stopped:
-			return status.Error(codes.Unavailable, "the runtime stops")
 		case <-ctx.Done():
 			return status.FromContextError(ctx.Err()).Err()
 		}
