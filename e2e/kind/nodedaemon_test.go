@@ -82,6 +82,7 @@ func (s *site) nodeDaemon() {
 	s.restarts()
 	s.probes()
 	s.lookInto()
+	s.figures()
 	s.follow(commands["Remove it"]...)
 }
 
