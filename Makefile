@@ -151,6 +151,26 @@ images: programs ## Write the images to .images, load them into docker or podman
 	  for file in .images/flotilla-{hub,agent,capi,node}.tar; do [ ! -f $$file ] || "$$tool" load --quiet --input $$file; done; fi
 	@[ -n '$(PUSH)' ] || echo "push them with PUSH=registry.example.org/team, and give the charts --set image.registry=... --set image.tag=$(IMAGE_TAG)"
 
+# Where a release is going to be downloaded from.
+RELEASE_URL ?= https://github.com/flotilla-dev/flotilla/releases/download/$(VERSION)
+RELEASE := $(CURDIR)/.release
+.PHONY: release
+release: programs helm ## Write a release to .release: archives, images, charts, bills of materials, checksums, a manifest for krew
+	@rm -rf $(RELEASE); mkdir -p $(RELEASE) $(BIN)/release/completions
+	@for shell in bash zsh fish powershell; do $(BIN)/flotilla completion $$shell > $(BIN)/release/completions/flotilla.$$shell; done
+	@folders=(); for os in linux darwin; do for arch in amd64 arm64; do \
+	  echo "building for $$os-$$arch"; mkdir -p $(BIN)/release/$$os-$$arch; \
+	  programs=./cmd/flotilla; [ $$os = darwin ] || programs=./cmd/...; \
+	  GOOS=$$os GOARCH=$$arch $(BUILD) -ldflags "$(STAMP)" -o $(BIN)/release/$$os-$$arch/ $$programs; \
+	  folders+=($$os-$$arch=$(BIN)/release/$$os-$$arch); done; done; \
+	go run ./e2e/tools/images -layouts $(RELEASE) -tag $(IMAGE_TAG) -version '$(VERSION)' \
+	  -revision "$$(git rev-parse HEAD 2>/dev/null || true)" -programs $(IMAGES) \
+	  amd64=$(BIN)/release/linux-amd64 arm64=$(BIN)/release/linux-arm64; \
+	version='$(VERSION)'; for chart in charts/*/; do \
+	  $(BIN)/helm package $$chart --version "$${version#v}" --app-version '$(IMAGE_TAG)' --destination $(RELEASE) > /dev/null; done; \
+	go run ./e2e/tools/release -out $(RELEASE) -version '$(VERSION)' -url '$(RELEASE_URL)' \
+	  -completions $(BIN)/release/completions "$${folders[@]}"
+
 .PHONY: lint
 lint: ## Run the linters
 	@e2e/tools/build.sh $(BIN) golangci-lint
@@ -164,7 +184,7 @@ verify: verify-generated verify-modules verify-format lint ## Check generated fi
 
 .PHONY: clean
 clean: down ## Remove the try-out and everything that was built
-	@rm -rf $(BIN) .images .kind
+	@rm -rf $(BIN) .images .kind .release
 
 # A changed work tree is fine; what must not happen is that generating changes it.
 .PHONY: verify-generated

@@ -2,8 +2,8 @@
 // calls it. It needs no docker.
 //
 // It writes an archive for each program that docker load, podman load, ctr images import and kind load image-archive
-// read, and with -push it writes the images of all architectures to a registry, under one tag. The same program gives
-// the same digest: an image holds no time of the build.
+// read, with -layouts the images of all architectures as OCI image layouts, and with -push to a registry, under one tag.
+// The same program gives the same digest: an image holds no time of the build.
 package main
 
 import (
@@ -33,6 +33,7 @@ func main() {
 		"",
 		"`registry` and path to push to, such as registry.example.org/team; none: nothing is pushed",
 	)
+	flag.StringVar(&o.layouts, "layouts", "", "`folder` for an OCI image layout of each program; none: none is written")
 	flag.StringVar(&o.tag, "tag", "", "`tag` of the images")
 	flag.StringVar(&o.version, "version", "", "`version` of the programs, for a label")
 	flag.StringVar(&o.revision, "revision", "", "`commit` of the programs, for a label")
@@ -54,14 +55,14 @@ func main() {
 
 // options are what the flags say.
 type options struct {
-	out, push, tag, version, revision string
-	programs                          []string
+	out, push, layouts, tag, version, revision string
+	programs                                   []string
 }
 
 // run makes the images of all programs, each for the architectures that folders names as ARCH=FOLDER.
 func run(out io.Writer, o options, folders []string) error {
-	if o.tag == "" || len(o.programs) == 0 || len(folders) == 0 || o.out == "" && o.push == "" {
-		return errors.New("give -tag, -programs, ARCH=FOLDER, and -out or -push")
+	if o.tag == "" || len(o.programs) == 0 || len(folders) == 0 || o.out+o.push+o.layouts == "" {
+		return errors.New("give -tag, -programs, ARCH=FOLDER, and -out, -push or -layouts")
 	}
 	if o.out != "" {
 		if err := os.MkdirAll(o.out, 0o755); err != nil {
@@ -95,6 +96,11 @@ func (o options) write(out io.Writer, program string, images []platformImage) er
 			if err := o.archive(out, program, image); err != nil {
 				return err
 			}
+		}
+	}
+	if o.layouts != "" {
+		if err := o.layout(out, program, images); err != nil {
+			return err
 		}
 	}
 	if o.push == "" {
