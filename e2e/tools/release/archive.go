@@ -14,14 +14,16 @@ import (
 // cli is the program that users run, and the name by which kubectl finds it.
 const cli, plugin = "flotilla", "kubectl-flotilla"
 
-// extra is a file that each archive contains beside the program.
-type extra struct {
-	name string
-	text []byte
+// file is what an archive contains: a program, a link, or text.
+type file struct {
+	name   string
+	mode   int64
+	linkTo string
+	text   []byte
 }
 
-// extra reads the licence and the completion scripts.
-func (o options) extra() ([]extra, error) {
+// texts reads the licence and the completion scripts.
+func (o options) texts() ([]file, error) {
 	files := []string{o.license}
 	if o.completions != "" {
 		found, err := filepath.Glob(filepath.Join(o.completions, "*"))
@@ -30,33 +32,67 @@ func (o options) extra() ([]extra, error) {
 		}
 		files = append(files, found...) // Glob sorts them
 	}
-	all := make([]extra, 0, len(files))
-	for _, file := range files {
-		text, err := os.ReadFile(file)
+	all := make([]file, 0, len(files))
+	for _, from := range files {
+		text, err := os.ReadFile(from)
 		if err != nil {
 			return nil, fmt.Errorf("read what the archives contain: %w", err)
 		}
-		name := filepath.Base(file)
-		if file != o.license {
+		name := filepath.Base(from)
+		if from != o.license {
 			name = path.Join("completions", name)
 		}
-		all = append(all, extra{name: name, text: text})
+		all = append(all, file{name: name, mode: 0o644, text: text})
 	}
 	return all, nil
 }
 
-// archive writes the archive of the command line for one platform, and returns its name.
-func (o options) archive(p platform, extras []extra) (string, error) {
+// programs reads the programs of a platform that run in clusters and in the try-out; none but for Linux.
+func programs(p platform) ([]file, error) {
+	found, err := filepath.Glob(filepath.Join(p.folder, cli+"-*"))
+	if err != nil {
+		return nil, fmt.Errorf("list the programs for %s: %w", p, err)
+	}
+	all := make([]file, 0, len(found))
+	for _, from := range found { // Glob sorts them
+		text, err := os.ReadFile(from)
+		if err != nil {
+			return nil, fmt.Errorf("read a program for %s: %w", p, err)
+		}
+		all = append(all, file{name: filepath.Base(from), mode: 0o755, text: text})
+	}
+	return all, nil
+}
+
+// archives writes the archives of a platform, and returns the name of that of the command line.
+func (o options) archives(p platform, texts []file) (string, error) {
 	program, err := os.ReadFile(filepath.Join(p.folder, cli))
 	if err != nil {
 		return "", fmt.Errorf("read the program for %s: %w", p, err)
 	}
-	name := fmt.Sprintf("%s_%s_%s_%s.tar.gz", cli, o.version, p.os, p.arch)
+	others, err := programs(p)
+	if err != nil {
+		return "", err
+	}
+	if len(others) > 0 {
+		if _, err := o.archive(cli+"-programs", p, append(others, texts[0])); err != nil {
+			return "", err
+		}
+	}
+	return o.archive(cli, p, append([]file{
+		{name: cli, mode: 0o755, text: program},
+		{name: plugin, mode: 0o777, linkTo: cli},
+	}, texts...))
+}
+
+// archive writes an archive for one platform, and returns its name.
+func (o options) archive(what string, p platform, files []file) (string, error) {
+	name := fmt.Sprintf("%s_%s_%s_%s.tar.gz", what, o.version, p.os, p.arch)
 	f, err := os.Create(filepath.Join(o.out, name))
 	if err != nil {
 		return "", fmt.Errorf("make the archive: %w", err)
 	}
-	if err := pack(f, program, extras); err != nil {
+	if err := pack(f, o.compression, files); err != nil {
 		_ = f.Close() // the first error is the cause
 		return "", fmt.Errorf("write %s: %w", name, err)
 	}
@@ -66,29 +102,23 @@ func (o options) archive(p platform, extras []extra) (string, error) {
 	return name, nil
 }
 
-// pack writes the program, a link by which kubectl finds it, and the other files. Owners, groups and times are zero.
-func pack(out io.Writer, program []byte, extras []extra) error {
-	compressed, err := gzip.NewWriterLevel(out, gzip.BestCompression)
+// pack writes files as a tar file with a compression of compress/gzip. Owners, groups and times are zero.
+func pack(out io.Writer, compression int, files []file) error {
+	compressed, err := gzip.NewWriterLevel(out, compression)
 	if err != nil {
 		return err
 	}
 	archive := tar.NewWriter(compressed)
-	add := func(h tar.Header, text []byte) error {
-		h.Size, h.ModTime, h.Format = int64(len(text)), time.Unix(0, 0), tar.FormatUSTAR
-		if err := archive.WriteHeader(&h); err != nil {
+	for _, e := range files {
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: e.name, Linkname: e.linkTo, Mode: e.mode,
+			Size: int64(len(e.text)), ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
+		if e.linkTo != "" {
+			header.Typeflag = tar.TypeSymlink
+		}
+		if err := archive.WriteHeader(header); err != nil {
 			return err
 		}
-		_, err := archive.Write(text)
-		return err
-	}
-	if err := add(tar.Header{Typeflag: tar.TypeReg, Name: cli, Mode: 0o755}, program); err != nil {
-		return err
-	}
-	if err := add(tar.Header{Typeflag: tar.TypeSymlink, Name: plugin, Linkname: cli, Mode: 0o777}, nil); err != nil {
-		return err
-	}
-	for _, e := range extras {
-		if err := add(tar.Header{Typeflag: tar.TypeReg, Name: e.name, Mode: 0o644}, e.text); err != nil {
+		if _, err := archive.Write(e.text); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -23,7 +24,7 @@ const (
 )
 
 func main() {
-	var o options
+	o := options{compression: gzip.BestCompression}
 	flag.StringVar(&o.out, "out", "", "`folder` for the release; the charts and the layouts of the images are in it already")
 	flag.StringVar(&o.version, "version", "", "`version` of the release, such as v0.2.0")
 	flag.StringVar(&o.url, "url", "", "`address` that the archives are going to have, for the manifest of krew")
@@ -44,6 +45,8 @@ func main() {
 // options are what the flags say.
 type options struct {
 	out, version, url, license, completions string
+	// compression is a level of compress/gzip; zero is none.
+	compression int
 }
 
 // platform is what programs run on, as Go names it, and their folder.
@@ -60,13 +63,13 @@ func run(out io.Writer, o options, folders []string) error {
 	if err != nil {
 		return err
 	}
-	extra, err := o.extra()
+	texts, err := o.texts()
 	if err != nil {
 		return err
 	}
 	archives := map[platform]string{}
 	for _, p := range platforms {
-		if archives[p], err = o.archive(p, extra); err != nil {
+		if archives[p], err = o.archives(p, texts); err != nil {
 			return err
 		}
 		if err := o.bills(p); err != nil {

@@ -70,7 +70,9 @@ func TestRelease(t *testing.T) {
 	}
 	want := []string{
 		"flotilla-hub-1.2.3.tgz",
-		"flotilla-hub_v1.2.3_darwin_arm64.cdx.json", "flotilla-hub_v1.2.3_linux_amd64.cdx.json", "flotilla.krew.yaml",
+		"flotilla-hub_v1.2.3_darwin_arm64.cdx.json", "flotilla-hub_v1.2.3_linux_amd64.cdx.json",
+		"flotilla-programs_v1.2.3_darwin_arm64.tar.gz", "flotilla-programs_v1.2.3_linux_amd64.tar.gz",
+		"flotilla.krew.yaml",
 		"flotilla_v1.2.3_darwin_arm64.cdx.json", "flotilla_v1.2.3_darwin_arm64.tar.gz",
 		"flotilla_v1.2.3_linux_amd64.cdx.json", "flotilla_v1.2.3_linux_amd64.tar.gz",
 	}
