@@ -2,6 +2,7 @@ package imagepulljob_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net/http"
 	"strings"
@@ -160,6 +161,8 @@ func (w *world) agent() (stop func()) {
 	return stop
 }
 
+var nodesFlag = flag.Int("nodes", 100, "how many `nodes` the cluster has, at least 100")
+
 // TestOnAServer runs all scenarios on one API server.
 func TestOnAServer(t *testing.T) {
 	ctrl.SetLogger(logr.Discard())
@@ -172,7 +175,7 @@ func TestOnAServer(t *testing.T) {
 	if w.Client, err = client.New(config, client.Options{Scheme: apiserver.Scheme(t)}); err != nil {
 		t.Fatal(err)
 	}
-	const nodes = 100
+	nodes := *nodesFlag
 	for i := range nodes {
 		w.node(fmt.Sprintf("n%03d", i))
 	}
@@ -204,7 +207,7 @@ func TestOnAServer(t *testing.T) {
 		}
 		return ""
 	})
-	t.Run("ten images on a hundred nodes take few writes", func(t *testing.T) { w.in(t).many(nodes) })
+	t.Run("ten images on all nodes take few writes", func(t *testing.T) { w.in(t).many(nodes) })
 	t.Run("a node that fails is named", func(t *testing.T) { w.in(t).fails() })
 	t.Run("an image that is corrected is pulled on all nodes", func(t *testing.T) { w.in(t).anotherImage() })
 	t.Run("a list of images has a job for each", func(t *testing.T) { w.in(t).list() })
