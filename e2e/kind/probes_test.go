@@ -83,16 +83,20 @@ func (s *site) lookInto() {
 	kubectl := "kubectl --context " + member + " --namespace " + namespace + " "
 	s.run("kubectl --context " + member + " apply -f e2e/kind/testdata/looked-into.yaml")
 	s.run(kubectl + "wait ephemeraljob/look --for=condition=JobSucceeded --timeout=3m")
-	list := func(ctx context.Context) []corev1.Pod {
+	list := func(ctx context.Context) ([]corev1.Pod, error) {
 		pods, err := c.core.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=web"})
 		if err != nil {
-			s.t.Fatal(err)
+			return nil, err
 		}
-		return pods.Items
+		return pods.Items, nil
 	}
 	before := map[types.UID]int32{}
 	s.eventually("the daemon reports the containers", func(ctx context.Context) string {
-		for _, pod := range list(ctx) {
+		pods, err := list(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		for _, pod := range pods {
 			if pod.Annotations["apps.kruise.io/runtime-containers-meta"] == "" || len(pod.Spec.EphemeralContainers) != 1 {
 				return fmt.Sprintf("%s: %v", pod.Name, pod.Annotations)
 			}
@@ -103,7 +107,11 @@ func (s *site) lookInto() {
 	s.run(kubectl + `patch clonesets.apps.kruise.io/web --type=merge --patch ` +
 		`'{"spec":{"template":{"metadata":{"labels":{"tier":"b"}}}}}'`)
 	s.eventually("the containers see the label", func(ctx context.Context) string {
-		for _, pod := range list(ctx) {
+		pods, err := list(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		for _, pod := range pods {
 			restarts, same := before[pod.UID]
 			if !same {
 				return "pod " + pod.Name + " is another one"

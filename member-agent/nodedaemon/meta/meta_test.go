@@ -148,8 +148,19 @@ type node struct {
 	client client.Client
 	events *events.FakeRecorder
 	env    nodedaemon.Env
+	clock  *shifted
 	r      *reconciler
 }
+
+// shifted is a clock that the test puts forward.
+type shifted struct {
+	clock.RealClock
+	by time.Duration
+}
+
+func (s *shifted) Now() time.Time { return s.RealClock.Now().Add(s.by) }
+
+func (s *shifted) Since(t time.Time) time.Duration { return s.Now().Sub(t) }
 
 func newNode(t *testing.T, pod *corev1.Pod) *node {
 	t.Helper()
@@ -159,7 +170,8 @@ func newNode(t *testing.T, pod *corev1.Pod) *node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	n := &node{T: t, Server: fakecri.New(filepath.Join(folder, "cri.sock")), events: events.NewFakeRecorder(100)}
+	n := &node{T: t, Server: fakecri.New(filepath.Join(folder, "cri.sock")), events: events.NewFakeRecorder(100),
+		clock: &shifted{}}
 	if err := n.Server.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +188,7 @@ func newNode(t *testing.T, pod *corev1.Pod) *node {
 		return c.Patch(ctx, o, p)
 	}}).Build()
 	n.env = nodedaemon.Env{Node: "a", Client: n.client, Live: n.client, Runtime: connection.RuntimeService,
-		Clock: clock.RealClock{}, Log: logr.Discard(), Events: n.events}
+		Clock: n.clock, Log: logr.Discard(), Events: n.events}
 	n.begin()
 	return n
 }
@@ -213,11 +225,23 @@ func (n *node) starts(version string) string {
 func (n *node) look(change func(*corev1.Pod)) error {
 	n.Helper()
 	request := n.change(change)
-	_, err := n.r.Reconcile(n.Context(), request)
+	err := n.reconcile(n.Context(), request)
 	n.r.running.Wait()
 	n.r.mu.Lock()
 	defer n.r.mu.Unlock()
 	return errors.Join(err, n.r.failed[request.NamespacedName])
+}
+
+// reconcile runs a pass, and the one for which it asks later.
+func (n *node) reconcile(ctx context.Context, request ctrl.Request) error {
+	n.Helper()
+	result, err := n.r.Reconcile(ctx, request)
+	if err != nil || result.RequeueAfter == 0 {
+		return err
+	}
+	n.clock.by += result.RequeueAfter
+	_, err = n.r.Reconcile(ctx, request)
+	return err
 }
 
 // change changes the pod, and returns the request of the pass that follows.
@@ -295,6 +319,35 @@ func TestContainerSeesChangedLabels(t *testing.T) {
 	}
 	if told := <-n.events.Events; !strings.Contains(told, "Killing Stopping container main") {
 		t.Error(told)
+	}
+}
+
+// TestContainersWaitForTheKubelet: no container is stopped before a change has been known for a while, and the wait
+// begins again with another change.
+func TestContainersWaitForTheKubelet(t *testing.T) {
+	n := newNode(t, newPod())
+	first := n.starts("1")
+	request := n.change(func(pod *corev1.Pod) { withContainer(pod, first); update(pod) })
+	pass := func(want time.Duration) {
+		t.Helper()
+		result, err := n.r.Reconcile(t.Context(), request)
+		n.r.running.Wait()
+		if err != nil || result.RequeueAfter > want || want > 0 && result.RequeueAfter < want-time.Second/2 {
+			t.Fatalf("again after %s, want %s (%v)", result.RequeueAfter, want, err)
+		}
+	}
+	pass(settle)
+	n.clock.by += settle / 2
+	pass(settle / 2)
+	n.change(func(pod *corev1.Pod) { pod.Labels["version"] = "3" })
+	pass(settle)
+	if !n.Running(first) {
+		t.Fatal("the container was stopped")
+	}
+	n.clock.by += settle
+	pass(0)
+	if n.Running(first) {
+		t.Error("the container runs on")
 	}
 }
 
@@ -398,7 +451,7 @@ func TestSlowStopsHoldNoOtherPodUp(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for range 2 {
-		if _, err := n.r.Reconcile(ctx, request); err != nil || ctx.Err() != nil {
+		if err := n.reconcile(ctx, request); err != nil || ctx.Err() != nil {
 			t.Fatalf("%v: the pass waits for the stop", errors.Join(err, ctx.Err()))
 		}
 	}

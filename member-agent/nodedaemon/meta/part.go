@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,6 +38,15 @@ func Part() nodedaemon.Part {
 	}
 }
 
+// settle is how long a change of a pod is known before its containers restart.
+const settle = 2 * time.Second
+
+// change is what containers of a pod are to see of its metadata, and when that was first seen.
+type change struct {
+	wants uint64
+	since time.Time
+}
+
 // reconciler looks at the pods of the node.
 type reconciler struct {
 	env nodedaemon.Env
@@ -48,7 +58,9 @@ type reconciler struct {
 	stopped, hooked map[string]bool
 	// stopping are the pods of which a container is being stopped; failed says why one could not be.
 	stopping map[types.NamespacedName]bool
-	failed   map[types.NamespacedName]error
+	// changed is what containers of a pod are to see, and since when that differs from what they see.
+	changed map[types.NamespacedName]change
+	failed  map[types.NamespacedName]error
 	// stops is the context of the stops, nil until the manager runs; ended has an event for each end of stops.
 	stops   context.Context //nolint:containedctx // stops outlive the pass that begins them
 	running sync.WaitGroup
@@ -58,7 +70,7 @@ type reconciler struct {
 func newReconciler(env nodedaemon.Env) *reconciler {
 	return &reconciler{env: env, pods: map[types.NamespacedName]map[string]created{}, stopped: map[string]bool{},
 		hooked: map[string]bool{}, stopping: map[types.NamespacedName]bool{}, failed: map[types.NamespacedName]error{},
-		ended: make(chan event.GenericEvent)}
+		changed: map[types.NamespacedName]change{}, ended: make(chan event.GenericEvent)}
 }
 
 func add(mgr manager.Manager, env nodedaemon.Env) error {
@@ -105,7 +117,29 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			return ctrl.Result{}, err
 		}
 	}
+	if wait := r.settles(pod, restart); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
 	return ctrl.Result{}, r.restart(pod, restart)
+}
+
+// settles returns how long to wait until containers of a pod restart. The kubelet watches the pod by itself: a container
+// that it starts before it has seen the change would have to be stopped a second time.
+func (r *reconciler) settles(pod *corev1.Pod, restart []string) time.Duration {
+	key := client.ObjectKeyFromObject(pod)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(restart) == 0 {
+		delete(r.changed, key)
+		return 0
+	}
+	now, wants := r.env.Clock.Now(), wanted(pod)
+	last, known := r.changed[key]
+	if !known || last.wants != wants {
+		last = change{wants: wants, since: now}
+		r.changed[key] = last
+	}
+	return settle - now.Sub(last.since)
 }
 
 // know returns what the containers of a pod were created with. Each is asked for once.
@@ -158,6 +192,7 @@ func (r *reconciler) forget(pod types.NamespacedName) {
 		delete(r.hooked, id)
 	}
 	delete(r.pods, pod)
+	delete(r.changed, pod)
 	delete(r.failed, pod)
 }
 

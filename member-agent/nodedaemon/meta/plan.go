@@ -174,6 +174,17 @@ func hashOf(have, names map[string]string) uint64 {
 	return sum.Sum64()
 }
 
+// wanted hashes what the containers of a pod are to see of its metadata.
+func wanted(pod *corev1.Pod) uint64 {
+	all := map[string]string{}
+	for i := range pod.Spec.Containers {
+		for name, value := range fed(pod, &pod.Spec.Containers[i]) {
+			all[pod.Spec.Containers[i].Name+"/"+name] = value
+		}
+	}
+	return hashOf(all, all)
+}
+
 // updating reports whether an update in place of metadata is under way: its gate is shut, and its record names it.
 func updating(pod *corev1.Pod) bool {
 	gate := podstate.Condition(pod, v1beta1.InPlaceUpdateReady)
