@@ -195,6 +195,7 @@ func LendingReport(sequence int64, use work.SubsetUse) lending.Report {
 			Surge:       max(use.Total-use.Desired, use.Surging),
 		},
 		Updated: use.Updated, Available: use.Available, Total: use.Total, CanGoBack: use.CanGoBack,
+		ToRestart: use.ToRestart,
 	}
 }
 

@@ -114,7 +114,7 @@ func implausible(u *work.SubsetUse) string {
 		{"desired", u.Desired}, {"total", u.Total}, {"ready", u.Ready}, {"available", u.Available},
 		{"updated", u.Updated}, {"updatedReady", u.UpdatedReady}, {"updatedAvailable", u.UpdatedAvailable},
 		{"surging", u.Surging}, {"withheld", u.Withheld}, {"notUpdatable", u.NotUpdatable},
-		{"lostUnavailable", u.LostUnavailable}, {"lostOutdated", u.LostOutdated},
+		{"lostUnavailable", u.LostUnavailable}, {"lostOutdated", u.LostOutdated}, {"toRestart", u.ToRestart},
 	} {
 		if n.value >= 0 && n.value <= wire.MaxPods {
 			continue
@@ -130,7 +130,8 @@ func implausible(u *work.SubsetUse) string {
 // cleanUse returns the counters as far as they can be true.
 func cleanUse(u work.SubsetUse) work.SubsetUse {
 	u.Desired, u.Total = within(u.Desired, wire.MaxPods), within(u.Total, wire.MaxPods)
-	for _, n := range []*int32{&u.Ready, &u.Available, &u.Updated, &u.UpdatedReady, &u.UpdatedAvailable} {
+	for _, n := range []*int32{&u.Ready, &u.Available, &u.Updated, &u.UpdatedReady, &u.UpdatedAvailable,
+		&u.ToRestart} {
 		*n = within(*n, u.Total)
 	}
 	for _, n := range []*int32{&u.Surging, &u.Withheld, &u.NotUpdatable, &u.LostUnavailable, &u.LostOutdated} {

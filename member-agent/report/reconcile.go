@@ -41,6 +41,8 @@ type memo struct {
 	// settled is the order by which nothing was left to be done when it was reported: later reports are about something
 	// else.
 	settled int64
+	// restarted is the restart that all pods went through.
+	restarted restartOf
 }
 
 // Reconcile reports on one Work, if the hub listens and there is something to say.
@@ -86,7 +88,7 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	next, err := r.addPods(ctx, w, live, m.status.Report, status.Report)
+	next, err := r.addPods(ctx, w, live, m, status.Report)
 	if err != nil {
 		return ctrl.Result{}, err
 	}

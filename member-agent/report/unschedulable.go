@@ -155,11 +155,16 @@ func selectorOf(live *unstructured.Unstructured) (labels.Selector, error) {
 // belongs reports whether a pod that the selector selects is the workload's: the workload is its controller, or the pod
 // has the label of a subset.
 func belongs(kind workload.Reporting, uid types.UID, pod *corev1.Pod) bool {
-	ref := metav1.GetControllerOfNoCopy(pod)
 	if kind.Maker != nil {
-		return ref != nil && ref.UID == uid
+		return controls(uid, pod)
 	}
-	return ref != nil && pod.Labels[apps.LabelSubset] != ""
+	return metav1.GetControllerOfNoCopy(pod) != nil && pod.Labels[apps.LabelSubset] != ""
+}
+
+// controls reports whether the object with the uid is the controller of the pod.
+func controls(uid types.UID, pod *corev1.Pod) bool {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	return ref != nil && ref.UID == uid
 }
 
 // groupOf names those who take pods away together: their controller, or all ReplicaSets of a Deployment.

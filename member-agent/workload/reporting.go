@@ -23,6 +23,8 @@ type Reporting struct {
 	Maker func(client.Object) Maker
 	// Halted returns why a job halted or failed, nil if it did neither; nil for kinds that are no jobs.
 	Halted func(live *unstructured.Unstructured) (*work.JobHalt, error)
+	// Restarts: the containers of the object's pods can be restarted in place.
+	Restarts bool
 	// Ordinals returns what tells the ordinals that the object is to have from others; nil for kinds whose pods have none.
 	Ordinals func(live *unstructured.Unstructured) (has func(ordinal int32) bool, err error)
 }

@@ -26,9 +26,9 @@
 // Unavailable and Surge are lent in proportion to replicas while no cell has reported (a new workload, a new template),
 // first of all to cells that have a part of Updated, up to that part. Then:
 //
-//	a cell works        if it has reported fewer updated pods than its Updated grant, or more and can go back. It keeps what
-//	                    it has; added permission goes to working cells in proportion to the pods that they still have to
-//	                    update or to bring back, and up to that.
+//	a cell works        if it has reported fewer updated pods than its Updated grant, or more and can go back, or pods to
+//	                    restart in place. It keeps what it has; added permission goes to working cells in proportion to
+//	                    the pods that they still have to update, to bring back or to restart, and up to that.
 //	a cell is silent    if it has not reported. It keeps what it has and gets no more.
 //	a cell is finished  otherwise. It keeps only what the working and silent cells cannot use; the rest is handed on, once
 //	                    the cell confirms that it no longer uses it.
@@ -37,6 +37,8 @@
 //
 // Updated of a lost cell is not handed on: its pods may have been updated after its last report, until its lease ran
 // out, and they stay updated. It gets nothing more.
+//
+// Pods to restart count for Unavailable alone: a restart in place has no use for Surge.
 //
 // So one unit over three cells is 1/0/0, then 0/1/0, then 0/0/1.
 //

@@ -35,12 +35,14 @@ type Cell struct {
 
 // Report is what a member says about its cell. Sequence is that of the order which it follows, InUse what it uses of
 // each amount. Updated, Available and Total count pods: of the new revision, available, all. CanGoBack: the member
-// still has an old revision, to which updated pods can be brought back.
+// still has an old revision, to which updated pods can be brought back. ToRestart is how many pods have still to restart
+// in place, which needs Unavailable.
 type Report struct {
 	Sequence                  int64
 	InUse                     Amounts
 	Updated, Available, Total int32
 	CanGoBack                 bool
+	ToRestart                 int32
 }
 
 // Beyond returns how many updated pods the cell has above its grant of Updated, of replicas pods in all: back of them
@@ -70,14 +72,14 @@ type Reason = division.Reason
 const (
 	// Waiting: the cell is to have more, once other cells have confirmed that they gave it up.
 	Waiting = "Waiting"
-	// Frozen: the cell has pods to update or to bring back, or has not reported, and other cells have all of Unavailable
-	// and Surge.
+	// Frozen: the cell has pods to update, to bring back or to restart, or has not reported, and other cells have all of
+	// Unavailable and Surge.
 	Frozen = "Frozen"
 	// Silent: the cell has not reported on this template; it keeps what it has, first of all its part by replicas.
 	Silent = "Silent"
-	// Working: the cell updates pods, or brings updated pods back to the old revision.
+	// Working: the cell updates pods, brings updated pods back to the old revision, or restarts pods.
 	Working = "Working"
-	// Finished: nothing is left to update or to bring back here.
+	// Finished: nothing is left to update, to bring back or to restart here.
 	Finished = "Finished"
 	// Lost: the member's lease has run out; what it had of Unavailable and Surge goes to cells that can use it.
 	Lost = "Lost"
@@ -105,24 +107,8 @@ func Lend(global Amounts, cells []Cell) []Grant {
 	update.target = updateTarget(int64(global.Updated), cells, &update)
 	update.lend(int64(global.Updated), cells)
 
-	phases := make([]phase, len(cells))
-	work := make([]int64, len(cells)) // pods that the cell has still to update, or to bring back
-	for i, c := range cells {
-		if c.Lost {
-			phases[i] = lost
-			continue
-		}
-		if c.Report == nil {
-			continue
-		}
-		phases[i] = finished
-		back, _ := c.Report.Beyond(c.Replicas, int32(update.granted[i]))
-		if work[i] = max(update.granted[i]-int64(max(c.Report.Updated, 0)), int64(back)); work[i] > 0 {
-			phases[i] = working
-		}
-	}
-	rest := all(phases, finished) && !slices.ContainsFunc(cells, disrupts)
-	disrupt := func(global int32, pick func(Amounts) int32, floor func(Cell) int32) ledger {
+	disrupt := func(global int32, pick func(Amounts) int32, floor func(Cell) int32, phases []phase, work []int64) ledger {
+		rest := all(phases, finished) && !slices.ContainsFunc(cells, disrupts)
 		l := account(cells, pick)
 		l.reclaim(cells, pick)
 		entries := byReplicas(cells, l.granted)
@@ -141,9 +127,13 @@ func Lend(global Amounts, cells []Cell) []Grant {
 		l.lend(int64(global), cells)
 		return l
 	}
+	phases, work := workOf(cells, update.granted, func(r *Report) int32 { return r.ToRestart })
 	unavailable := disrupt(global.Unavailable, func(a Amounts) int32 { return a.Unavailable },
-		func(c Cell) int32 { return c.Floor })
-	surge := disrupt(global.Surge, func(a Amounts) int32 { return a.Surge }, func(Cell) int32 { return 0 })
+		func(c Cell) int32 { return c.Floor }, phases, work)
+	// A restart in place has no use for Surge.
+	updates, toUpdate := workOf(cells, update.granted, func(*Report) int32 { return 0 })
+	surge := disrupt(global.Surge, func(a Amounts) int32 { return a.Surge }, func(Cell) int32 { return 0 }, updates,
+		toUpdate)
 
 	grants := make([]Grant, len(cells))
 	for i, c := range cells {
@@ -158,6 +148,28 @@ func Lend(global Amounts, cells []Cell) []Grant {
 		grants[i] = g
 	}
 	return grants
+}
+
+// workOf returns where the cells stand, and how many pods each has still to update or to bring back to the old revision,
+// or if those are more, to restart. updated is what is granted of Updated.
+func workOf(cells []Cell, updated []int64, restarts func(*Report) int32) (phases []phase, work []int64) {
+	phases, work = make([]phase, len(cells)), make([]int64, len(cells))
+	for i, c := range cells {
+		if c.Lost {
+			phases[i] = lost
+			continue
+		}
+		if c.Report == nil {
+			continue
+		}
+		phases[i] = finished
+		back, _ := c.Report.Beyond(c.Replicas, int32(updated[i]))
+		work[i] = max(updated[i]-int64(max(c.Report.Updated, 0)), int64(back), int64(restarts(c.Report)))
+		if work[i] > 0 {
+			phases[i] = working
+		}
+	}
+	return phases, work
 }
 
 // account takes one amount of all cells, with reserved as the reports leave it.

@@ -31,6 +31,9 @@ type member struct {
 	extra   int32 // surge pods
 	current int   // the template that all pods had last
 	counter int
+
+	restart  int   // the restart in place that it saw last
+	restarts int32 // pods that have still to restart
 }
 
 func (m *member) inUse() Amounts { return Amounts{m.updated, m.down, m.extra} }
@@ -66,6 +69,9 @@ func (m *member) act(random *rand.Rand) {
 		} else if mayBack {
 			m.down++
 			m.updated--
+		} else if !m.frozen && m.restarts > 0 {
+			m.down++
+			m.restarts--
 		}
 	case 1:
 		if m.extra >= m.share.Surge {
@@ -93,8 +99,17 @@ func (m *member) act(random *rand.Rand) {
 	}
 }
 
+// sees has the member see a restart, which brings no order.
+func (m *member) sees(restart int) {
+	if m.restart != restart {
+		m.restart, m.restarts = restart, m.replicas
+	}
+	m.restarts = min(m.restarts, m.replicas)
+}
+
 // world is a hub, its members and the network between them.
 type world struct {
+	restart  int // counts the restarts that the user asked for
 	t        *testing.T
 	random   *rand.Rand
 	global   Amounts
@@ -128,7 +143,9 @@ func (w *world) change() {
 	for _, c := range w.cells {
 		total += c.Replicas
 	}
-	switch w.random.IntN(4) {
+	switch w.random.IntN(5) {
+	case 4:
+		w.restart++
 	case 0:
 		w.cells[w.random.IntN(len(w.cells))].Replicas = w.random.Int32N(8)
 	case 1: // a new template, done as the package comment asks
@@ -205,7 +222,7 @@ func (w *world) report(i int) {
 	m := &w.members[i]
 	m.counter++
 	w.reports = append(w.reports, message{Report{m.sequence, m.inUse(), m.updated, m.replicas - m.down,
-		m.replicas + m.extra, m.canGoBack()}, i, m.template, m.counter})
+		m.replicas + m.extra, m.canGoBack(), m.restarts}, i, m.template, m.counter})
 }
 
 // receive takes any report on its way, and maybe leaves it there to come again; the hub ignores those older than the
@@ -253,6 +270,7 @@ func (w *world) settle() {
 		}
 		w.orders, w.to, w.reports = nil, nil, nil
 		for i := range w.members {
+			w.members[i].sees(w.restart)
 			for range 20 {
 				w.members[i].act(w.random)
 			}
@@ -277,6 +295,9 @@ func (w *world) settle() {
 	updated, replicas, stuck := int32(0), int32(0), int32(0)
 	for i := range w.members {
 		m := &w.members[i]
+		if m.restarts > 0 && w.global.Unavailable > 0 {
+			w.fail("m%d has still to restart %d pods", i, m.restarts)
+		}
 		updated += m.updated
 		replicas += m.replicas
 		if !m.canGoBack() {
@@ -335,6 +356,8 @@ func TestProtocol(t *testing.T) {
 				w.report(random.IntN(len(w.members)))
 			case 11, 12, 13:
 				w.receive()
+			case 14:
+				w.members[random.IntN(len(w.members))].sees(w.restart)
 			default:
 				w.members[random.IntN(len(w.members))].act(random)
 			}

@@ -172,3 +172,74 @@ func TestRaisedPartition(t *testing.T) {
 		})
 	}
 }
+
+// One unit goes from member to member until all pods have restarted in place, in lockstep as above.
+func TestRestartInTurn(t *testing.T) {
+	for _, tc := range []struct {
+		reason      string
+		replicas    []int32
+		unavailable int32
+		maxOrders   int
+	}{
+		{"one unit: give and take, twice, and back at rest", []int32{4, 4, 4}, 1, 6},
+		{"a unit for each: nothing is handed on", []int32{4, 4, 4}, 3, 0},
+		{"one unit over twenty members", twenty(2), 1, 40},
+		{"a member without pods", []int32{3, 0, 3}, 1, 4},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			cells, members := make([]Cell, len(tc.replicas)), make([]member, len(tc.replicas))
+			total := int32(0)
+			for i, n := range tc.replicas {
+				cells[i], total = Cell{Key: fmt.Sprint("m", i), Replicas: n}, total+n
+			}
+			global, orders := Amounts{Updated: total, Unavailable: tc.unavailable}, 0
+			for round, quiet := 0, 0; quiet < 3; round++ {
+				if round > 300 {
+					t.Fatalf("no end: %+v", members)
+				}
+				quiet++
+				for i, g := range Lend(global, cells) {
+					c, m := &cells[i], &members[i]
+					if c.Sequence == 0 || g.Granted != c.Granted || g.Waiting != m.frozen {
+						c.Sequence++
+						orders++
+						quiet = 0
+					}
+					c.Granted, c.Reserved = g.Granted, g.Reserved
+					m.follow(order{sequence: c.Sequence, replicas: c.Replicas, share: g.Granted, frozen: g.Waiting})
+				}
+				down := int32(0)
+				for i := range members {
+					m := &members[i]
+					m.updated = m.replicas
+					if round == 3 { // at rest
+						m.sees(1)
+						orders = 0
+					}
+					for m.down = 0; !m.frozen && m.down < m.share.Unavailable && m.restarts > 0; m.down++ {
+						m.restarts--
+						quiet = 0
+					}
+					down += m.down
+					cells[i].Report = &Report{Sequence: m.sequence, InUse: m.inUse(), Updated: m.updated,
+						Available: m.replicas - m.down, Total: m.replicas, ToRestart: m.restarts + m.down}
+				}
+				if down > tc.unavailable {
+					t.Fatalf("%d pods are down", down)
+				}
+				if round < 4 {
+					quiet = 0
+				}
+			}
+			for i := range members {
+				if members[i].restarts > 0 || members[i].restart != 1 {
+					t.Errorf("m%d has still to restart %d pods", i, members[i].restarts)
+				}
+			}
+			t.Logf("%d orders", orders)
+			if orders > tc.maxOrders {
+				t.Errorf("%d orders, at most %d", orders, tc.maxOrders)
+			}
+		})
+	}
+}

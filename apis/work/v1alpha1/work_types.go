@@ -244,6 +244,10 @@ type SubsetUse struct {
 	// were updated, and where nobody knows.
 	// +optional
 	CanGoBack bool `json:"canGoBack,omitempty"`
+	// toRestart is how many pods have still to restart their containers, as the object's annotation
+	// apps.flotilla.dev/restart asks. 0 once the restart has ended or stopped.
+	// +optional
+	ToRestart int32 `json:"toRestart,omitempty"`
 	// NodeUse is zero for kinds whose pods do not belong to nodes.
 	NodeUse `json:",inline"`
 }

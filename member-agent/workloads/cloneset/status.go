@@ -232,6 +232,7 @@ func Reporting() workload.Reporting {
 		Observed: observed,
 		New:      func() client.Object { return &v1beta1.CloneSet{} },
 		Maker:    makerOf,
+		Restarts: true,
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podready"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // answerWithin is how long the daemon of the node has to begin or to queue a request.
@@ -46,6 +47,8 @@ type facts struct {
 	now time.Time
 	// goneSince is since when no daemon is ready on the node of a request that one has answered; zero: one is.
 	goneSince time.Time
+	// expired: the request is part of a restart, and the hub is not in contact. It must not begin.
+	expired bool
 }
 
 // plan is what one pass does, in the order of its fields.
@@ -76,6 +79,10 @@ func makePlan(f facts) plan {
 		return p
 	}
 	if p.status.Phase == v1beta1.CRRRecreating {
+		if f.expired {
+			p.sooner(workload.AskWhileExpired)
+			return p
+		}
 		f.drain(pod, &p)
 		p.status.ContainerStatusSnapshot = f.snapshot(pod)
 	}

@@ -223,6 +223,20 @@ func TestGoneSince(t *testing.T) {
 	}
 }
 
+// TestRestartDoesNotBeginWithoutHub: a request of a restart whose hub is not in contact makes no pod unready; one that
+// has begun goes on.
+func TestRestartDoesNotBeginWithoutHub(t *testing.T) {
+	fresh := requestIn(v1beta1.CRRRecreating, grace)
+	if got := describe(makePlan(facts{request: fresh, pod: podWith("a-0", gated), now: created, expired: true})); got !=
+		"Recreating, again in 1s" {
+		t.Errorf("one that has not begun: %s", got)
+	}
+	if got := describe(makePlan(facts{request: fresh, pod: podWith("a-0", gated), now: created})); got !=
+		"Recreating, hold, mark, unready" {
+		t.Errorf("with the hub: %s", got)
+	}
+}
+
 // TestPlanAtRest: what a plan wrote is not written again.
 func TestPlanAtRest(t *testing.T) {
 	r := requestIn(v1beta1.CRRRecreating, grace, held)

@@ -34,6 +34,9 @@ func (r *reconciler) Reconcile(ctx context.Context, of reconcile.Request) (recon
 	if f.goneSince, err = r.daemons.goneSince(of.NamespacedName, f.request, f.now); err != nil {
 		return reconcile.Result{}, fmt.Errorf("look for the daemon of ContainerRecreateRequest %s: %w", of.Name, err)
 	}
+	if f.expired, err = r.expired(ctx, f.request); err != nil {
+		return reconcile.Result{}, err
+	}
 	p := makePlan(f)
 	if err := r.carryOut(ctx, f, p); err != nil {
 		return reconcile.Result{}, err

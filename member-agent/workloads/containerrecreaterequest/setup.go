@@ -32,6 +32,7 @@ type reconciler struct {
 	// live reads from the API server, not from a cache.
 	live    client.Reader
 	daemons daemons
+	gate    workload.Gate // nil without a hub
 	clock   clock.PassiveClock
 }
 
@@ -44,7 +45,7 @@ func Add(ctx context.Context, env *workload.Env) error {
 		}
 		env.Pods = pods
 	}
-	r := &reconciler{client: env.Manager.GetClient(), live: env.Manager.GetAPIReader(), clock: env.Clock,
+	r := &reconciler{client: env.Manager.GetClient(), live: env.Manager.GetAPIReader(), gate: env.Gate, clock: env.Clock,
 		daemons: daemons{pods: env.Pods, gone: map[types.NamespacedName]time.Time{}}}
 	if r.clock == nil {
 		r.clock = clock.RealClock{}

@@ -170,5 +170,6 @@ func Reporting() workload.Reporting {
 		Observed: func(live *unstructured.Unstructured) bool {
 			return workload.Observed(live) && workload.ObservedSequence(live)
 		},
+		Restarts: true,
 	}
 }

@@ -36,6 +36,22 @@ func ofNode(_ context.Context, object client.Object) (out []reconcile.Request) {
 	return out
 }
 
+// besides returns the other markers of the namespace of one that set labels: its selector can make a loop with them.
+func besides(reader client.Reader) handler.MapFunc {
+	return func(ctx context.Context, object client.Object) (out []reconcile.Request) {
+		var list v1alpha1.PodProbeMarkerList
+		// An error is not retried: the cache always lists.
+		_ = reader.List(ctx, &list, client.InNamespace(object.GetNamespace()), client.UnsafeDisableDeepCopy)
+		for i := range list.Items {
+			marker := &list.Items[i]
+			if marker.Name != object.GetName() && len(markedKeys(&marker.Spec)) > 0 {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(marker)})
+			}
+		}
+		return out
+	}
+}
+
 // ofPods enqueues the markers that select a pod, a little later, when it begins or ends to be probed or its labels
 // change: a NodePodProbe shows no pods whose probes are left out.
 func ofPods(reader client.Reader) handler.Funcs {

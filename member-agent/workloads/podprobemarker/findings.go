@@ -43,6 +43,8 @@ type findings struct {
 	refusal, refused string
 	// full is the first pod by name that has no room for a probe.
 	full string
+	// invalid are sentences about marks that no pod gets.
+	invalid []string
 }
 
 // add adds one pod, given the NodePodProbe of its node, and why its marks were refused, "" if they were not.
@@ -126,6 +128,8 @@ func (f *findings) stalled() *conditions.Cause {
 	switch {
 	case f.refused != "":
 		return nil // that comes first
+	case len(f.invalid) > 0:
+		return &conditions.Cause{Reason: reasonInvalidMarks, Message: strings.Join(f.invalid, "; ")}
 	case f.full != "":
 		return &conditions.Cause{Reason: reasonTooManyProbes, Message: fmt.Sprintf(
 			"pod %s has more than %d probes, so some of this PodProbeMarker are left out: "+
@@ -145,8 +149,8 @@ func (f *findings) cause() (cause conditions.Cause, waits bool) {
 		return conditions.Cause{Reason: reasonNoPod,
 			Message: "selector selects no running pod with a container of the probes"}, false
 	case f.refused != "":
-		return conditions.Cause{Reason: reasonMarksRefused, Message: fmt.Sprintf(
-			"a write for pod %s is refused, and tried again: %s", f.refused, f.refusal)}, true
+		return conditions.Cause{Reason: reasonMarksRefused, Message: strings.Join(append([]string{fmt.Sprintf(
+			"a write for pod %s is refused, and tried again: %s", f.refused, f.refusal)}, f.invalid...), "; ")}, true
 	case f.unreachable != "":
 		return conditions.Cause{Reason: reasonUnreachable, Message: fmt.Sprintf(
 			"probes do not reach pod %s, so it keeps its marks: %s", f.unreachable, f.hint)}, true

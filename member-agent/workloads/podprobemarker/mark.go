@@ -76,6 +76,7 @@ type marker struct {
 	labels, annotations map[string]string
 	conditions          map[string]corev1.PodCondition
 	keeps               map[string]bool // types of conditions that stay as they are
+	loops               loops
 }
 
 // markOf returns what is patched on a pod, given the markers of its namespace, the oldest first, and the results of its
@@ -87,7 +88,7 @@ func markOf(pod *corev1.Pod, all []*v1alpha1.PodProbeMarker, found results, now 
 	}
 	m := &marker{pod: pod, had: had, want: marks.Record{}, results: found, now: now,
 		labels: map[string]string{}, annotations: map[string]string{}, conditions: map[string]corev1.PodCondition{},
-		keeps: map[string]bool{}}
+		keeps: map[string]bool{}, loops: loopsOf(all)}
 	all = slices.DeleteFunc(slices.Clone(all),
 		func(one *v1alpha1.PodProbeMarker) bool { return !selects(one, pod.Labels) })
 	if _, recorded := pod.Annotations[v1alpha1.AnnotationProbeMarks]; !recorded {
@@ -117,7 +118,7 @@ func takenOver(pod *corev1.Pod, selecting []*v1alpha1.PodProbeMarker) marks.Reco
 			if containerOf(pod, probe.ContainerName) == nil {
 				continue
 			}
-			if mark := foundMark(pod, &one.Spec, probe); mark.State != "" || mark.Condition != "" {
+			if mark := foundMark(pod, one, probe); mark.State != "" || mark.Condition != "" {
 				if out == nil {
 					out = marks.Record{}
 				}
@@ -130,13 +131,13 @@ func takenOver(pod *corev1.Pod, selecting []*v1alpha1.PodProbeMarker) marks.Reco
 
 // foundMark returns what a pod has of one probe. The state is that of the policy with the most values on the pod.
 func foundMark(
-	pod *corev1.Pod, spec *v1alpha1.PodProbeMarkerSpec, probe *v1alpha1.PodContainerProbe,
+	pod *corev1.Pod, of *v1alpha1.PodProbeMarker, probe *v1alpha1.PodContainerProbe,
 ) marks.Mark {
 	mark := marks.Mark{Labels: map[string]marks.Value{}, Annotations: map[string]marks.Value{}}
 	most := 0
 	for i := range probe.MarkerPolicy {
 		policy := &probe.MarkerPolicy[i]
-		found := addFound(mark.Labels, validLabels(spec, policy), pod.Labels) +
+		found := addFound(mark.Labels, validLabels(of, policy, nil), pod.Labels) +
 			addFound(mark.Annotations, validAnnotations(policy.Annotations), pod.Annotations)
 		if found > most {
 			most, mark.State = found, policy.State
@@ -173,7 +174,7 @@ func (m *marker) add(of *v1alpha1.PodProbeMarker, probe *v1alpha1.PodContainerPr
 	}
 	for i := range probe.MarkerPolicy {
 		if policy := &probe.MarkerPolicy[i]; policy.State == mark.State {
-			mark.Labels = m.claim(m.labels, validLabels(&of.Spec, policy), m.pod.Labels,
+			mark.Labels = m.claim(m.labels, validLabels(of, policy, m.loops), m.pod.Labels,
 				func(r marks.Mark) map[string]marks.Value { return r.Labels })
 			mark.Annotations = m.claim(m.annotations, validAnnotations(policy.Annotations), m.pod.Annotations,
 				func(r marks.Mark) map[string]marks.Value { return r.Annotations })
@@ -326,23 +327,19 @@ func (m *marker) record(out *change) error {
 }
 
 // validLabels returns the labels of a policy that Kubernetes takes, without those of the selector: a probe that
-// changes them would change which pods are probed. invalidKeys names the others.
-func validLabels(spec *v1alpha1.PodProbeMarkerSpec, policy *v1alpha1.ProbeMarkerPolicy) map[string]string {
+// changes them would change which pods are probed. The same holds for those in loops. invalidKeys names the others.
+func validLabels(
+	of *v1alpha1.PodProbeMarker, policy *v1alpha1.ProbeMarkerPolicy, inLoops loops,
+) map[string]string {
 	out := maps.Clone(policy.Labels)
-	maps.DeleteFunc(out, func(key, _ string) bool { return !validLabel(spec, key) })
+	maps.DeleteFunc(out, func(key, _ string) bool {
+		return !validLabel(&of.Spec, key) || inLoops.has(of.Name, key)
+	})
 	return out
 }
 
 func validLabel(spec *v1alpha1.PodProbeMarkerSpec, key string) bool {
-	if len(validation.IsQualifiedName(key)) > 0 {
-		return false
-	}
-	if spec.Selector == nil {
-		return true
-	}
-	_, selected := spec.Selector.MatchLabels[key]
-	return !selected && !slices.ContainsFunc(spec.Selector.MatchExpressions,
-		func(r metav1.LabelSelectorRequirement) bool { return r.Key == key })
+	return len(validation.IsQualifiedName(key)) == 0 && !selectsBy(spec.Selector, key)
 }
 
 // validAnnotations returns the annotations that Kubernetes takes, without our own.

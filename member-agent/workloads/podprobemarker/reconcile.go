@@ -7,8 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
@@ -47,6 +49,8 @@ func Add(ctx context.Context, env *workload.Env) error {
 	}).ReadsPods(ctx)
 	r.Controller = b.Controller
 	b.Watches(&v1alpha1.NodePodProbe{}, handler.EnqueueRequestsFromMapFunc(ofNode))
+	b.Watches(&v1alpha1.PodProbeMarker{}, handler.EnqueueRequestsFromMapFunc(besides(env.Manager.GetClient())),
+		builder.WithPredicates(predicate.GenerationChangedPredicate{}))
 	b.Watches(&corev1.Pod{}, ofPods(env.Manager.GetClient()))
 	b.WatchesRawSource(source.Func(func(_ context.Context, q workload.Queue) error {
 		r.refused.start(q)
@@ -63,10 +67,8 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 	if s.Leaving != nil {
 		return true, nil
 	}
-	if keys := invalidKeys(&s.marker.Spec); len(keys) > 0 {
-		s.Stalled = &conditions.Cause{Reason: reasonInvalidMarks, Message: fmt.Sprintf(
-			"markerPolicy sets %s, which is left out: it is no key of a label or annotation, or spec.selector selects by it; "+
-				"use another key", listed(keys))}
+	if err := r.gatherInvalid(ctx, s); err != nil {
+		return false, err
 	}
 	selector, err := metav1.LabelSelectorAsSelector(s.marker.Spec.Selector)
 	if err != nil || selector.Empty() {
@@ -97,6 +99,29 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 		s.found.add(s.marker, pod, node, r.refused.of(pod))
 	}
 	return true, nil
+}
+
+// gatherInvalid finds out which marks of the marker no pod gets.
+func (r *Reconciler) gatherInvalid(ctx context.Context, s *scope) error {
+	if keys := invalidKeys(&s.marker.Spec); len(keys) > 0 {
+		s.found.invalid = append(s.found.invalid, fmt.Sprintf("markerPolicy sets %s, which is left out: it is no key of a "+
+			"label or annotation, or spec.selector selects by it; use another key", listed(keys)))
+	}
+	if len(markedKeys(&s.marker.Spec)) == 0 {
+		return nil
+	}
+	var list v1alpha1.PodProbeMarkerList
+	if err := r.Client.List(ctx, &list, client.InNamespace(s.marker.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list the PodProbeMarkers of %s: %w", s.marker.Namespace, err)
+	}
+	all := make([]*v1alpha1.PodProbeMarker, len(list.Items))
+	for i := range list.Items {
+		all[i] = &list.Items[i]
+	}
+	if sentence := loopsOf(all).sentence(s.marker); sentence != "" {
+		s.found.invalid = append(s.found.invalid, sentence)
+	}
+	return nil
 }
 
 // release takes the finalizer off that an OpenKruise manager put on a marker: what it left is taken back without it.

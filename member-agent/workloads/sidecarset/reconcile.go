@@ -36,7 +36,7 @@ const (
 
 func (r *Reconciler) phases(p *pass) []workload.Phase {
 	return workload.Phases(&scope{pass: p, set: p.Object, held: map[types.UID]bool{},
-		workloads: map[types.UID]*rollout.Workload{}}, r.gather, r.revise, r.decide, r.permit, r.apply, r.reasons,
+		workloads: map[types.UID]*rollout.Workload{}}, r.gather, r.revise, r.decide, r.pullAhead, r.permit, r.apply, r.reasons,
 		r.trim, r.report)
 }
 

@@ -27,6 +27,8 @@ type memory struct {
 	useless map[types.UID]version
 	// refused are the pods that could not be disrupted, by their uids.
 	refused map[types.UID]refusal
+	// ahead is what is known of images that are pulled ahead.
+	ahead aheadState
 	// recreated is when pods were to be evicted last, stays why some were not.
 	recreated time.Time
 	stays     []string

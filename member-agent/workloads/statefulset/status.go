@@ -166,6 +166,7 @@ func Reporting() workload.Reporting {
 		New:      func() client.Object { return &v1beta1.StatefulSet{} },
 		Maker:    makerOf,
 		Ordinals: ordinalsIn,
+		Restarts: true,
 	}
 }
 

@@ -21,6 +21,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/inject"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/marks"
 )
 
 // NewRestartCommand returns the verb that restarts the containers of a workload in place.
@@ -71,8 +73,13 @@ func restartContainers(
 	if err := served(ctx, c, key); err != nil {
 		return err
 	}
+	var sidecars apps.SidecarSetList
+	if len(containers) > 0 {
+		// Who may not list SidecarSets names containers of the template only.
+		_ = c.List(ctx, &sidecars)
+	}
 	err := apply(ctx, c, out, key, "restarting", func(object client.Object) error {
-		return askRestart(object, containers, now.Now()) // the API server has answered
+		return askRestart(object, containers, sidecars.Items, now.Now()) // the API server has answered
 	})
 	if err != nil {
 		return err
@@ -81,18 +88,15 @@ func restartContainers(
 	return err
 }
 
-// askRestart writes the annotation that asks for a restart.
-func askRestart(object client.Object, containers []string, now time.Time) error {
-	template := podTemplate(object)
-	for _, name := range containers {
-		named := func(c corev1.Container) bool { return c.Name == name }
-		if template != nil && !slices.ContainsFunc(template.Spec.Containers, named) {
-			var known []string
-			for i := range template.Spec.Containers {
-				known = append(known, template.Spec.Containers[i].Name)
+// askRestart writes the annotation that asks for a restart. sidecars are the SidecarSets of the cluster.
+func askRestart(object client.Object, containers []string, sidecars []apps.SidecarSet, now time.Time) error {
+	if template := podTemplate(object); template != nil {
+		known := containersOf(template, object.GetNamespace(), sidecars)
+		for _, name := range containers {
+			if !slices.Contains(known, name) {
+				return fmt.Errorf("pods of %s have no container %s: by the template, and the SidecarSets that select them, they "+
+					"have %s", object.GetName(), name, strings.Join(known, ", "))
 			}
-			return fmt.Errorf("the template of %s has no container %s: it has %s", object.GetName(), name,
-				strings.Join(known, ", "))
 		}
 	}
 	text, err := json.Marshal(apps.RestartOrder{At: now.UTC().Format(time.RFC3339), Containers: containers})
@@ -106,6 +110,28 @@ func askRestart(object client.Object, containers []string, now time.Time) error 
 	annotations[apps.AnnotationRestart] = string(text)
 	object.SetAnnotations(annotations)
 	return nil
+}
+
+// containersOf returns the containers that pods of a template have, with those that SidecarSets add.
+func containersOf(template *corev1.PodTemplateSpec, namespace string, sidecars []apps.SidecarSet) (names []string) {
+	for i := range template.Spec.Containers {
+		names = append(names, template.Spec.Containers[i].Name)
+	}
+	for i := range sidecars {
+		spec := &sidecars[i].Spec
+		selection, err := inject.NewSelection(spec)
+		if err != nil || !selection.MatchesPod(template.Labels, namespace) {
+			continue
+		}
+		for j := range spec.Containers {
+			if pair := marks.Pair(spec.Containers[j].Name); marks.Hot(&spec.Containers[j]) {
+				names = append(names, pair[:]...)
+			} else {
+				names = append(names, spec.Containers[j].Name)
+			}
+		}
+	}
+	return names
 }
 
 // served refuses a restart where no node daemon runs. On a hub it is the members that run it, within what they are
@@ -132,29 +158,17 @@ func served(ctx context.Context, c client.Client, key wire.Key) error {
 		strings.ToLower(key.Kind), key.Name)
 }
 
-// granted refuses a restart that would wait for ever in members which are granted nothing of maxUnavailable.
+// granted refuses a restart that would wait for ever, because no available pod may become unavailable.
 func granted(ctx context.Context, c client.Client, key wire.Key) error {
 	placement, _, err := store.FindPlacement(ctx, c, key)
-	if err != nil || placement == nil {
+	if err != nil || placement == nil || len(placement.Spec.Limits) == 0 {
 		return err
 	}
-	replicas, unavailable := map[string]int32{}, map[string]int32{}
-	for i := range placement.Spec.Cells {
-		cell := &placement.Spec.Cells[i]
-		replicas[cell.Cluster] += cell.Replicas
-		unavailable[cell.Cluster] += cell.Granted.Unavailable
-	}
-	var waiting []string
-	for cluster, n := range replicas {
-		if n > 0 && unavailable[cluster] == 0 {
-			waiting = append(waiting, cluster)
+	for i := range placement.Spec.Limits {
+		if placement.Spec.Limits[i].Unavailable > 0 {
+			return nil
 		}
 	}
-	if len(waiting) == 0 {
-		return nil
-	}
-	slices.Sort(waiting)
-	return fmt.Errorf("%s cannot restart in place, because nothing of its maxUnavailable is granted to %s: raise "+
-		"maxUnavailable to the number of its members, or more, or use flotilla rollout restart", key.Sentence(),
-		strings.Join(waiting, ", "))
+	return fmt.Errorf("%s cannot restart in place, because its maxUnavailable is 0: raise it to 1 or more, or use "+
+		"flotilla rollout restart", key.Sentence())
 }

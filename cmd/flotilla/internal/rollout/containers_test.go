@@ -21,19 +21,28 @@ import (
 func TestRestartContainers(t *testing.T) {
 	set := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	set.Spec.Template.Spec.Containers = []corev1.Container{{Name: "app"}, {Name: "proxy"}}
+	set.Spec.Template.Labels = map[string]string{"app": "web"}
+	sidecars := &apps.SidecarSet{ObjectMeta: metav1.ObjectMeta{Name: "mesh"}}
+	sidecars.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	sidecars.Spec.Containers = []apps.SidecarContainer{{Container: corev1.Container{Name: "envoy"}}, {
+		Container:       corev1.Container{Name: "log"},
+		UpgradeStrategy: apps.SidecarContainerUpgradeStrategy{UpgradeType: apps.SidecarContainerHotUpgrade}}}
+	others := sidecars.DeepCopy()
+	others.Spec.Selector.MatchLabels["app"] = "db"
 	namespace := func(federated string) client.Object {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop",
 			Labels: map[string]string{topology.LabelFederated: federated}}}
 	}
-	placement := func(east, west int32) client.Object {
-		cell := func(cluster string, unavailable int32) topology.Cell {
-			return topology.Cell{Cluster: cluster, Replicas: 2, Granted: topology.Budget{Unavailable: unavailable}}
-		}
+	placement := func(unavailable int32) client.Object {
 		return &topology.WorkloadPlacement{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cloneset-web"},
 			Spec: topology.WorkloadPlacementSpec{
 				Workload: topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web"},
-				Cells:    []topology.Cell{cell("east", east), cell("west", west)},
+				Limits:   []topology.SubsetLimits{{Budget: topology.Budget{Unavailable: unavailable}}},
+				Cells: []topology.Cell{
+					{Cluster: "east", Replicas: 2, Granted: topology.Budget{Unavailable: unavailable}},
+					{Cluster: "west", Replicas: 2},
+				},
 			},
 		}
 	}
@@ -54,12 +63,16 @@ func TestRestartContainers(t *testing.T) {
 		{"one container", []client.Object{namespace(""), daemon}, "clone/web", []string{"proxy"},
 			`{"at":"2026-03-04T05:06:07Z","containers":["proxy"]}`},
 		{"on a hub, where no daemon runs", []client.Object{namespace("true")}, "clone/web", nil, `{"at":`},
-		{"on a hub, where each member is granted something", []client.Object{namespace("true"), placement(1, 1)},
-			"clone/web", nil, `{"at":`},
-		{"on a hub, where a member is granted nothing", []client.Object{namespace("true"), placement(1, 0)}, "clone/web",
-			nil, "nothing of its maxUnavailable is granted to west"},
+		{"on a hub, where members restart in turn", []client.Object{namespace("true"), placement(1)}, "clone/web", nil,
+			`{"at":`},
+		{"on a hub, where maxUnavailable is 0", []client.Object{namespace("true"), placement(0)}, "clone/web", nil,
+			"its maxUnavailable is 0: raise it to 1"},
 		{"without a daemon", []client.Object{namespace("")}, "clone/web", nil, "flotilla rollout restart cloneset/web"},
-		{"no such container", []client.Object{namespace(""), daemon}, "clone/web", []string{"db"}, "it has app, proxy"},
+		{"no such container", []client.Object{namespace(""), daemon}, "clone/web", []string{"db"}, "they have app, proxy"},
+		{"a container of a SidecarSet", []client.Object{namespace(""), daemon, sidecars}, "clone/web",
+			[]string{"envoy", "log-2"}, `{"at":"2026-03-04T05:06:07Z","containers":["envoy","log-2"]}`},
+		{"a container of a SidecarSet for other pods", []client.Object{namespace(""), daemon, others}, "clone/web",
+			[]string{"envoy"}, "they have app, proxy"},
 		{"another kind", []client.Object{namespace(""), daemon}, "ud/web", nil, "use flotilla rollout restart"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

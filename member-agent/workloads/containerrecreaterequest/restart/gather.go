@@ -12,18 +12,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/restarts"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // gather reads what the plan needs. It reports false for a workload that is not to be acted on here.
-func (r *restarter) gather(ctx context.Context, object client.Object, asked order) (f facts, ours bool, err error) {
+func (r *restarter) gather(ctx context.Context, object client.Object, asked restarts.Order) (f facts, ours bool, err error) {
 	f = facts{order: asked, now: r.clock.Now(), requests: map[string]*v1beta1.ContainerRecreateRequest{},
 		busy: map[string]string{}}
 	pods, err := r.pods.Observe(object.GetUID(), nil)
 	if err != nil {
 		return f, false, err
 	}
-	f.pods = pods.Active
+	f.pods, f.refused = pods.Active, r.refusals.of(pods.Active, f.now)
 	slices.SortFunc(f.pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	if err := r.gatherRequests(ctx, object.GetNamespace(), &f); err != nil {
 		return f, false, err
@@ -60,16 +61,19 @@ func (r *restarter) gather(ctx context.Context, object client.Object, asked orde
 func (f *facts) limit(set settings, granted workload.Budget) {
 	limits := granted.Limits(set.limits)
 	f.replicas, f.unavailable, f.minReady = limits.Replicas, limits.MaxUnavailable, set.minReady
-	f.grace, f.granted = set.grace, granted.Amounts != nil
+	f.grace, f.granted = set.grace, granted.Granted || granted.Amounts != nil
 	switch {
 	case granted.Expired:
-		f.held = "the hub is not in contact, so no pod is disrupted"
+		f.held, f.revoked = "the hub is not in contact, so no pod is disrupted", true
 	case granted.Paused(false) && f.unavailable == 0:
-		f.held = f.full()
-	case granted.Paused(set.paused):
+		f.held, f.revoked = f.full(), true
+	case granted.Paused(set.paused) && granted.Granted:
+		f.held, f.revoked = "updates of the workload are paused, or the hub grants nothing of maxUnavailable to this "+
+			"cluster now; the restart goes on when updates go on, and other clusters have restarted", true
+	case set.paused:
 		f.held = "updates of the workload are paused"
 	case set.unseen || !set.onDelete && set.old > limits.Partition:
-		f.held = "an update of the workload is under way; the restart goes on when its pods are updated"
+		f.held = set.updating()
 	}
 }
 
@@ -90,7 +94,7 @@ func (r *restarter) gatherRequests(ctx context.Context, namespace string, f *fac
 			continue
 		}
 		ours := request.Annotations[v1beta1.AnnotationRestartOf] != ""
-		if ours && f.order.At != "" && request.Name == f.order.nameFor(pod.Name) {
+		if ours && f.order.At != "" && request.Name == nameFor(f.order, pod.Name) {
 			f.requests[pod.Name] = request
 		}
 		switch over := request.Status.Phase == v1beta1.CRRCompleted; {

@@ -8,7 +8,6 @@ package restart
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -16,35 +15,17 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/restarts"
 )
 
-// order is what the annotation of the workload asks for.
-type order struct {
-	v1beta1.RestartOrder
-	at time.Time
-}
-
-// parse reads the annotation. It errs if that is no restart.
-func parse(text string) (order, error) {
-	var o order
-	if err := json.Unmarshal([]byte(text), &o.RestartOrder); err != nil {
-		return o, fmt.Errorf("annotation %s is no JSON object of at and containers: %w", v1beta1.AnnotationRestart, err)
-	}
-	at, err := time.Parse(time.RFC3339, o.At)
-	if err != nil {
-		return o, fmt.Errorf("annotation %s: at is no time of RFC 3339: %w", v1beta1.AnnotationRestart, err)
-	}
-	o.at = at
-	return o, nil
-}
-
 // nameFor returns the name of the request for a pod.
-func (o order) nameFor(pod string) string {
+func nameFor(o restarts.Order, pod string) string {
 	const most = 240 // of 253 characters
 	hash := fnv.New32a()
 	hash.Write([]byte(o.At))
@@ -61,7 +42,7 @@ const soonAvailable = time.Minute
 // facts are what a plan is made of.
 type facts struct {
 	// order is the zero value if no restart is asked for: what an earlier one left is removed then.
-	order order
+	order restarts.Order
 	pods  []*corev1.Pod
 	// requests are those of this restart, by the names of pods.
 	requests map[string]*v1beta1.ContainerRecreateRequest
@@ -80,6 +61,10 @@ type facts struct {
 	now   time.Time
 	// held says why no pod may become unavailable now; empty: they may.
 	held string
+	// revoked: the hub permits nothing any more. Requests that have not begun are withdrawn.
+	revoked bool
+	// refused says, by the names of pods, why their requests were refused a short while ago.
+	refused map[string]string
 	// stopped: the restart has failed.
 	stopped bool
 }
@@ -106,6 +91,8 @@ type plan struct {
 	wake time.Duration
 
 	waiting []*corev1.Pod
+	// idle are the requests that have not begun.
+	idle    []*v1beta1.ContainerRecreateRequest
 	healthy int32
 	flights int
 }
@@ -123,7 +110,10 @@ func makePlan(f facts) plan {
 		for _, pod := range p.waiting {
 			f.release(pod, &p)
 		}
-		if len(p.waiting) > 0 {
+		if f.revoked {
+			p.remove, p.flights = append(p.remove, p.idle...), p.flights-len(p.idle)
+		}
+		if len(p.waiting)+len(p.idle) > 0 {
 			p.waits = f.held
 		}
 		return p
@@ -137,7 +127,7 @@ func (f facts) look(pod *corev1.Pod, p *plan) {
 	available, wait := f.available(pod)
 	request, busy := f.requests[pod.Name], f.busy[pod.Name] != ""
 	claimed := busy || marked(pod)
-	if f.through(pod) {
+	if f.order.Through(pod) {
 		f.release(pod, p)
 		claimed = busy
 	} else {
@@ -148,6 +138,9 @@ func (f facts) look(pod *corev1.Pod, p *plan) {
 			p.waiting = append(p.waiting, pod)
 		case request.Status.Phase != v1beta1.CRRCompleted:
 			p.flights++
+			if !begun(request) {
+				p.idle = append(p.idle, request)
+			}
 		case !succeeded(request):
 			p.failed = cmp.Or(p.failed, fmt.Sprintf("pod %s: %s", pod.Name, why(request)))
 			f.release(pod, p)
@@ -187,7 +180,7 @@ func (f facts) age(request *v1beta1.ContainerRecreateRequest) time.Duration {
 func (f facts) tidy(p *plan) {
 	needed := map[string]bool{}
 	for _, pod := range f.pods {
-		if request := f.requests[pod.Name]; request != nil && !f.through(pod) {
+		if request := f.requests[pod.Name]; request != nil && !f.order.Through(pod) {
 			needed[request.Name] = true
 		}
 	}
@@ -206,7 +199,7 @@ func (f facts) tidy(p *plan) {
 // choose decides which of the waiting pods restart.
 func (f facts) choose(p *plan) {
 	slices.SortFunc(p.waiting, f.first)
-	room := f.unavailable - max(f.replicas-p.healthy, 0)
+	room := f.withdraw(p, f.unavailable-max(f.replicas-p.healthy, 0))
 	var waits string
 	for _, pod := range p.waiting {
 		available, _ := f.available(pod)
@@ -214,7 +207,10 @@ func (f facts) choose(p *plan) {
 		case f.busy[pod.Name] != "":
 			waits = cmp.Or(waits, fmt.Sprintf("ContainerRecreateRequest %s of pod %s has not ended", f.busy[pod.Name],
 				pod.Name))
-		case !started(pod, f.order.Containers):
+		case f.refused[pod.Name] != "":
+			waits = cmp.Or(waits, refusal(pod.Name, f.refused[pod.Name]))
+			f.release(pod, p)
+		case !started(pod, f.order):
 			waits = cmp.Or(waits, fmt.Sprintf("not all containers of pod %s have started", pod.Name))
 			f.release(pod, p)
 		case marked(pod) && available && room < 0:
@@ -239,16 +235,36 @@ func (f facts) choose(p *plan) {
 	}
 }
 
+// withdraw removes requests that have not begun while more pods are unavailable than the hub grants. It returns how many
+// more pods may become unavailable.
+func (f facts) withdraw(p *plan, room int32) int32 {
+	for ; room < 0 && f.granted && len(p.idle) > 0; room++ {
+		p.remove = append(p.remove, p.idle[0])
+		p.idle, p.flights = p.idle[1:], p.flights-1
+	}
+	return room
+}
+
 // full says why no available pod may become unavailable.
 func (f facts) full() string {
 	switch {
 	case f.unavailable > 0:
 		return "as many pods are unavailable as maxUnavailable allows"
 	case f.granted:
-		return "the hub grants nothing of maxUnavailable to this cluster: raise maxUnavailable to the number of members " +
-			"or more, or use flotilla rollout restart"
+		return "the hub grants nothing of maxUnavailable to this cluster now; the restart goes on when other clusters have " +
+			"restarted"
 	}
 	return "maxUnavailable is 0: no available pod may restart; raise it to 1 or more, or use flotilla rollout restart"
+}
+
+// begun reports whether the pod of the request was made not ready for it, after which its containers may be stopped.
+func begun(request *v1beta1.ContainerRecreateRequest) bool {
+	return meta.IsStatusConditionTrue(request.Status.Conditions, v1beta1.ConditionPreRecreateGrace)
+}
+
+// refusal says that the request for a pod was refused.
+func refusal(pod, why string) string {
+	return fmt.Sprintf("the API server refused the ContainerRecreateRequest of pod %s: %s", pod, why)
 }
 
 // marked reports whether the pod has LabelRestarting.
@@ -278,12 +294,6 @@ func (f facts) available(pod *corev1.Pod) (bool, time.Duration) {
 	return available && lifecycle.Available(plain) && progress == inplace.Settled, podstate.Sooner(wait, settles)
 }
 
-// through reports whether the pod needs no restart: it had one, it is younger, or it has none of the containers.
-func (f facts) through(pod *corev1.Pod) bool {
-	return f.order.At == "" || pod.Annotations[v1beta1.AnnotationRestarted] == f.order.At ||
-		pod.CreationTimestamp.After(f.order.at) || len(named(pod, f.order.Containers)) == 0
-}
-
 // first puts pods that are marked first, then those that are not available, then those with the higher name, as the
 // highest ordinal.
 func (f facts) first(a, b *corev1.Pod) int {
@@ -301,8 +311,8 @@ func (f facts) first(a, b *corev1.Pod) int {
 }
 
 // started reports whether all containers to restart have started.
-func started(pod *corev1.Pod, containers []string) bool {
-	for _, name := range named(pod, containers) {
+func started(pod *corev1.Pod, asked restarts.Order) bool {
+	for _, name := range asked.Named(pod) {
 		has := slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 			return s.Name == name && s.ContainerID != ""
 		})
@@ -311,17 +321,6 @@ func started(pod *corev1.Pod, containers []string) bool {
 		}
 	}
 	return true
-}
-
-// named returns the containers of the pod to restart: those that the order names, or all.
-func named(pod *corev1.Pod, containers []string) []string {
-	var out []string
-	for i := range pod.Spec.Containers {
-		if name := pod.Spec.Containers[i].Name; len(containers) == 0 || slices.Contains(containers, name) {
-			out = append(out, name)
-		}
-	}
-	return out
 }
 
 // succeeded reports whether all containers of a request that has ended have restarted.

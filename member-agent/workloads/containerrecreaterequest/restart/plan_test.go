@@ -12,6 +12,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/restarts"
 )
 
 var asked = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
@@ -37,13 +38,13 @@ func setReady(pod *corev1.Pod, ready bool) {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}
 }
 
-func orderOf(t testing.TB, containers ...string) order {
+func orderOf(t testing.TB, containers ...string) restarts.Order {
 	t.Helper()
 	text := fmt.Sprintf(`{"at":%q,"containers":["%s"]}`, asked.Format(time.RFC3339), strings.Join(containers, `","`))
 	if len(containers) == 0 {
 		text = fmt.Sprintf(`{"at":%q}`, asked.Format(time.RFC3339))
 	}
-	o, err := parse(text)
+	o, err := restarts.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,6 +59,13 @@ func requestIn(
 		r.Status.ContainerRecreateStates = append(r.Status.ContainerRecreateStates,
 			v1beta1.ContainerRecreateState{Name: fmt.Sprint(i), Phase: state})
 	}
+	return r
+}
+
+// begunRequest returns a request whose pod was made not ready.
+func begunRequest() *v1beta1.ContainerRecreateRequest {
+	r := requestIn(v1beta1.CRRRecreating)
+	r.Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionPreRecreateGrace, Status: metav1.ConditionTrue}}
 	return r
 }
 
@@ -212,10 +220,34 @@ func TestPlan(t *testing.T) {
 			f.unavailable = 0
 			setReady(p[1], false)
 		}, nil, "mark web-1, left 4"},
+		{"the hub is away: a request that has not begun is withdrawn", func(p []*corev1.Pod, f *facts) {
+			f.held, f.revoked = "away", true
+			mark(p[2])
+			mark(p[3])
+		}, requests{"web-2": inFlight, "web-3": begunRequest()}, "remove r-web-2, left 4, waits: away"},
+		{"the hub is away, and nothing has begun", func(p []*corev1.Pod, f *facts) {
+			f.held, f.revoked = "away", true
+			mark(p[3])
+		}, requests{"web-3": inFlight}, "remove r-web-3, left 4, waits: away"},
+		{"the hub grants less: a request that has not begun is withdrawn", func(p []*corev1.Pod, f *facts) {
+			f.unavailable, f.granted = 1, true
+			mark(p[2])
+			mark(p[3])
+		}, requests{"web-2": begunRequest(), "web-3": inFlight}, "remove r-web-3, left 4"},
+		{"the hub grants less, and both have begun", func(_ []*corev1.Pod, f *facts) {
+			f.unavailable, f.granted = 1, true
+		}, requests{"web-2": begunRequest(), "web-3": begunRequest()}, "left 4"},
+		{"a refused request: its pod loses the mark, and others go on", func(p []*corev1.Pod, f *facts) {
+			f.refused = map[string]string{"web-3": "quota"}
+			mark(p[3])
+		}, nil, "mark web-2, unmark web-3, left 4"},
+		{"all requests are refused", func(_ []*corev1.Pod, f *facts) {
+			f.refused = map[string]string{"web-3": "quota", "web-2": "quota", "web-1": "quota", "web-0": "quota"}
+		}, nil, "left 4, waits: the API server refused the ContainerRecreateRequest of pod web-3: quota"},
 		{"no restart is asked for any more", func(p []*corev1.Pod, f *facts) {
 			mark(p[2])
 			mark(p[3])
-			f.order = order{}
+			f.order = restarts.Order{}
 		}, requests{"web-3": inFlight}, "unmark web-2, left 0"},
 		{"a request is kept for a day after its end", func(p []*corev1.Pod, f *facts) {
 			for _, pod := range p {
@@ -246,12 +278,12 @@ func TestPlan(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	for _, text := range []string{"", "now", "{}", `{"at":"today"}`, `{"at":5}`} {
-		if _, err := parse(text); err == nil || !strings.Contains(err.Error(), v1beta1.AnnotationRestart) {
+		if _, err := restarts.Parse(text); err == nil || !strings.Contains(err.Error(), v1beta1.AnnotationRestart) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
 	o := orderOf(t, "a")
-	if got := o.nameFor(strings.Repeat("x", 253)); len(got) > 253 || o.nameFor("p") == orderOf(t).nameFor("q") {
+	if got := nameFor(o, strings.Repeat("x", 253)); len(got) > 253 || nameFor(o, "p") == nameFor(orderOf(t), "q") {
 		t.Errorf("the name has %d characters", len(got))
 	}
 }

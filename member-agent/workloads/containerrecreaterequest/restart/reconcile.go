@@ -17,6 +17,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/restarts"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
@@ -29,6 +30,8 @@ type restarter struct {
 	events      events.EventRecorder
 	clock       clock.PassiveClock
 	kind        kind
+
+	refusals refusals
 
 	mu sync.Mutex
 	// said is the last event about a workload.
@@ -45,12 +48,12 @@ func (r *restarter) Reconcile(ctx context.Context, of reconcile.Request) (reconc
 	if object.GetDeletionTimestamp() != nil {
 		return reconcile.Result{}, nil
 	}
-	var asked order // none: what an earlier restart left is removed
+	var asked restarts.Order // none: what an earlier restart left is removed
 	if text := object.GetAnnotations()[v1beta1.AnnotationRestart]; text != "" {
 		var err error
-		if asked, err = parse(text); err != nil {
+		if asked, err = restarts.Parse(text); err != nil {
 			r.say(of.NamespacedName, object, corev1.EventTypeWarning, "RestartRefused", err.Error())
-			asked = order{}
+			asked = restarts.Order{}
 		}
 	}
 	f, ours, err := r.gather(ctx, object, asked)
@@ -76,8 +79,14 @@ func (r *restarter) carryOut(ctx context.Context, object client.Object, f facts,
 		errs = append(errs, r.mark(ctx, pod, false))
 	}
 	errs = append(errs, r.stop(ctx, object, f, p))
+	var denied string
+	created := 0
 	for _, pod := range p.create {
-		errs = append(errs, r.create(ctx, object, pod, f))
+		why, err := r.create(ctx, object, pod, f)
+		if errs = append(errs, err); why == "" {
+			created++
+		}
+		denied = cmp.Or(denied, why)
 	}
 	allowed, refused, err := r.allowed(ctx, object, p.mark)
 	errs = append(errs, err)
@@ -87,8 +96,8 @@ func (r *restarter) carryOut(ctx context.Context, object client.Object, f facts,
 	for _, request := range p.remove {
 		errs = append(errs, r.remove(ctx, request))
 	}
-	if len(allowed)+len(p.create)+p.flights == 0 {
-		waits = cmp.Or(p.waits, refused)
+	if len(allowed)+created+p.flights == 0 {
+		waits = cmp.Or(p.waits, denied, refused)
 	}
 	return waits, errors.Join(errs...)
 }

@@ -1,6 +1,7 @@
 package restart
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -26,6 +27,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
@@ -51,6 +53,29 @@ type settings struct {
 	unseen bool
 	// old is how many pods do not have the update revision, and can get it.
 	old int32
+	// stuck says why the update does not go on; "" if nothing says that it does not.
+	stuck string
+}
+
+// updating says that the restart waits for an update.
+func (s settings) updating() string {
+	if s.stuck != "" {
+		return "an update of the workload does not go on: " + s.stuck + "; correct the template, or undo the update with " +
+			"flotilla rollout undo"
+	}
+	return "an update of the workload is under way; the restart goes on when its pods are updated"
+}
+
+// stuck returns why the update of a workload with these conditions does not go on, "" if none of them says so.
+func stuck[C conditions.Own[C]](list []C) string {
+	for _, own := range list {
+		c, _ := own.Common()
+		if c.Type == v1beta1.ConditionStalled && c.Status == metav1.ConditionTrue ||
+			c.Type == v1beta1.ConditionProgressing && c.Status == metav1.ConditionFalse {
+			return cmp.Or(c.Message, c.Reason)
+		}
+	}
+	return ""
 }
 
 // defaultGrace is the termination grace period of a template without one, in seconds.
@@ -81,7 +106,7 @@ func ofCloneSet(object client.Object) (settings, error) {
 	}
 	limits, err := budget.Resolve(s, ptr.Deref(set.Spec.Replicas, 1))
 	out.limits, out.minReady, out.paused = limits, set.Spec.MinReadySeconds, s.Paused
-	out.old = set.Status.Replicas - set.Status.UpdatedReplicas
+	out.old, out.stuck = set.Status.Replicas-set.Status.UpdatedReplicas, stuck(set.Status.Conditions)
 	return out, err
 }
 
@@ -97,7 +122,7 @@ func ofStatefulSet(object client.Object) (settings, error) {
 	out := settingsOf(set, set.Status.ObservedGeneration, set.Spec.Template.Spec.TerminationGracePeriodSeconds)
 	out.onDelete = set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType
 	out.limits, out.minReady, out.paused = limits, ptr.Deref(rolling.MinReadySeconds, 0), s.Paused
-	out.old = set.Status.Replicas - set.Status.UpdatedReplicas
+	out.old, out.stuck = set.Status.Replicas-set.Status.UpdatedReplicas, stuck(set.Status.Conditions)
 	return out, err
 }
 
@@ -110,10 +135,21 @@ func ofDaemonSet(object client.Object) (settings, error) {
 	out.onDelete = set.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType
 	out.limits, out.minReady, out.paused = limits, set.Spec.MinReadySeconds, ptr.Deref(rolling.Paused, false)
 	out.old = set.Status.CurrentNumberScheduled - set.Status.UpdatedNumberScheduled
+	out.stuck = stuck(set.Status.Conditions)
 	if counts := set.Status.NodeCounts; counts != nil { // an update does not wait for these
 		out.old -= counts.NotUpdatable + counts.LostOutdated
 	}
 	return out, err
+}
+
+// Workload returns an empty object of a kind whose pods can be restarted; nil for another kind.
+func Workload(kind string) client.Object {
+	for _, k := range kinds() {
+		if k.gvk.Kind == kind {
+			return k.new()
+		}
+	}
+	return nil
 }
 
 // workers is how many workloads of a kind are worked on at the same time.
@@ -133,7 +169,7 @@ func Add(ctx context.Context, env *workload.Env) error {
 			return fmt.Errorf("set up the restarts of %s: %w", k.gvk.Kind, err)
 		}
 	}
-	return nil
+	return addOrphans(env)
 }
 
 func add(env *workload.Env, k kind) error {

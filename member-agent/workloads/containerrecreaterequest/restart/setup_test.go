@@ -99,6 +99,14 @@ func TestHeld(t *testing.T) {
 		{"paused", func(s *v1beta1.CloneSet) { s.Spec.UpdateStrategy.RollingUpdate.Paused = true }, workload.Budget{},
 			"paused"},
 		{"the hub grants nothing", nil, workload.Budget{Amounts: &topology.MemberBudget{Paused: true}}, "grants nothing"},
+		{"the hub grants nothing in the spec", func(s *v1beta1.CloneSet) {
+			s.Spec.UpdateStrategy.RollingUpdate.Paused = true
+		}, workload.Budget{Granted: true}, "other clusters have restarted"},
+		{"the update is stuck", func(s *v1beta1.CloneSet) {
+			s.Status.UpdatedReplicas = 3
+			s.Status.Conditions = []v1beta1.CloneSetCondition{{Type: v1beta1.ConditionProgressing, Status: "False",
+				Reason: "ProgressDeadlineExceeded", Message: "web-7 has timed out progressing"}}
+		}, workload.Budget{}, "web-7 has timed out progressing; correct the template, or undo the update"},
 		{"the lease has expired", nil, workload.Budget{Expired: true}, "not in contact"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/restarts"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
@@ -19,11 +20,14 @@ import (
 // node may go away before it ends.
 const atMost = 60 * 60
 
-// create makes the request for a pod. It has no TTL: it is what says that the pod has restarted, or has failed to.
-func (r *restarter) create(ctx context.Context, object client.Object, pod *corev1.Pod, f facts) error {
+// create makes the request for a pod. It has no TTL: it is what says that the pod has restarted, or has failed to. If
+// the API server refuses the request, the pod loses its mark, and create returns why.
+func (r *restarter) create(
+	ctx context.Context, object client.Object, pod *corev1.Pod, f facts,
+) (refused string, err error) {
 	request := &v1beta1.ContainerRecreateRequest{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pod.Namespace, Name: f.order.nameFor(pod.Name),
+			Namespace: pod.Namespace, Name: nameFor(f.order, pod.Name),
 			Annotations:     map[string]string{v1beta1.AnnotationRestartOf: r.kind.gvk.Kind + "/" + object.GetName()},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}},
 		},
@@ -32,18 +36,23 @@ func (r *restarter) create(ctx context.Context, object client.Object, pod *corev
 			// The pod is not ready from before its hooks run, so that its workload counts it as unavailable.
 			Strategy: &v1beta1.ContainerRecreateRequestStrategy{UnreadyGracePeriodSeconds: new(int64(0))}},
 	}
-	for _, name := range named(pod, f.order.Containers) {
+	for _, name := range f.order.Named(pod) {
 		request.Spec.Containers = append(request.Spec.Containers, v1beta1.ContainerRecreateRequestContainer{Name: name})
 	}
-	err := r.client.Create(ctx, request, workload.FieldOwner)
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("restart pod %s: %w", pod.Name, err)
+	err = r.client.Create(ctx, request, workload.FieldOwner)
+	switch {
+	case err == nil, apierrors.IsAlreadyExists(err):
+		return "", nil
+	case workload.Refused(err):
+		why := workload.Note(err)
+		r.refusals.note(pod.UID, why, f.now)
+		return refusal(pod.Name, why), r.mark(ctx, pod, false)
 	}
-	return nil
+	return "", fmt.Errorf("restart pod %s: %w", pod.Name, err)
 }
 
 // note writes on a pod that it has restarted.
-func (r *restarter) note(ctx context.Context, pod *corev1.Pod, asked order) error {
+func (r *restarter) note(ctx context.Context, pod *corev1.Pod, asked restarts.Order) error {
 	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:%q},"labels":{%q:null}}}`, pod.UID,
 		v1beta1.AnnotationRestarted, asked.At, v1beta1.LabelRestarting)
 	if err := r.patchPod(ctx, pod, patch); err != nil {
@@ -101,13 +110,14 @@ func (r *restarter) stop(ctx context.Context, object client.Object, f facts, p p
 	return nil
 }
 
-// remove deletes a request that has ended.
+// remove deletes a request that has ended, or has not begun. One that has changed meanwhile stays.
 func (r *restarter) remove(ctx context.Context, request *v1beta1.ContainerRecreateRequest) error {
 	target := &v1beta1.ContainerRecreateRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.Name}}
-	err := r.client.Delete(ctx, target, client.Preconditions{UID: new(request.UID)})
+	err := r.client.Delete(ctx, target,
+		client.Preconditions{UID: new(request.UID), ResourceVersion: new(request.ResourceVersion)})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("delete ContainerRecreateRequest %s, which has ended: %w", request.Name, err)
+		return fmt.Errorf("delete ContainerRecreateRequest %s: %w", request.Name, err)
 	}
 	return nil
 }

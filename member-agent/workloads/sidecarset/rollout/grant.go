@@ -36,10 +36,11 @@ func (s *Set) limits(c counted) (kept, most int32, err error) {
 	return kept, most, err
 }
 
-// count counts a pod that lacks the current revision and does not get it, whatever the limits are.
-func (c *Counts) count(set *Set, v view) {
+// count counts a pod that lacks the current revision and does not get it, whatever the limits are. It reports whether
+// the pod is to get it.
+func (c *Counts) count(set *Set, v view) (gets bool) {
 	if v.updated {
-		return
+		return false
 	}
 	strategy, recreated := &set.Spec.UpdateStrategy, set.Recreates && ownerOf(v.pod) != ""
 	selector := labels.Everything()
@@ -52,5 +53,7 @@ func (c *Counts) count(set *Set, v view) {
 	if !v.upgradable && !recreated || strategy.Type == v1beta1.NotUpdateSidecarSetStrategyType ||
 		!selector.Matches(labels.Set(v.pod.Labels)) {
 		c.NotUpdatable++
+		return false
 	}
+	return true
 }

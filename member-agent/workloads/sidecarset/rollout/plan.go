@@ -32,6 +32,8 @@ type Plan struct {
 	Pending int
 	// Due are the pods that this pass or a later one updates or evicts.
 	Due map[types.UID]bool
+	// Ahead are the images that updates in place bring, now or later.
+	Ahead Images
 }
 
 // Counts are the numbers of the status.
@@ -53,7 +55,7 @@ type Write struct {
 // PlanOf decides about the pods that the SidecarSet selects. It errs for limits that cannot be computed and for values
 // that cannot be encoded.
 func PlanOf(set *Set, pods []*corev1.Pod, allowed inject.Allowed, now time.Time) (Plan, error) {
-	var plan Plan
+	plan := Plan{Ahead: Images{}}
 	var views []view
 	same := newSameButImages(set)
 	for _, pod := range pods {
@@ -64,7 +66,9 @@ func PlanOf(set *Set, pods []*corev1.Pod, allowed inject.Allowed, now time.Time)
 		if ok {
 			views = append(views, v)
 			plan.Counts.add(v)
-			plan.Counts.count(set, v)
+			if plan.Counts.count(set, v) && v.upgradable {
+				plan.Ahead.add(set, v.pod)
+			}
 			if !v.updated && !v.upgradable {
 				plan.NotUpgradable = append(plan.NotUpgradable, pod.Namespace+"/"+pod.Name)
 			}

@@ -1,0 +1,126 @@
+package restart
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+)
+
+func clientOf(t *testing.T, createErr error, objects ...client.Object) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1beta1.AddToScheme, corev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if createErr != nil {
+				return createErr
+			}
+			return c.Create(ctx, o, opts...)
+		}}).Build()
+}
+
+func markedPod(owner string) *corev1.Pod {
+	pod := podOf("web-0", true)
+	pod.Namespace, pod.UID = "shop", "p"
+	mark(pod)
+	if owner != "" {
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1beta1.GroupVersion.String(), Kind: owner, Name: "web",
+			UID: "w", Controller: new(true)}}
+	}
+	return pod
+}
+
+func isStillMarked(t *testing.T, c client.Client) bool {
+	t.Helper()
+	pod := &corev1.Pod{}
+	if err := c.Get(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web-0"}, pod); err != nil {
+		t.Fatal(err)
+	}
+	return marked(pod)
+}
+
+// TestRefusedRequestTakesTheMark: a pod whose request is refused is not marked, and is not tried again for a minute.
+func TestRefusedRequestTakesTheMark(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		err     error
+		refused bool
+	}{
+		{"refused", apierrors.NewBadRequest("container a has not started yet"), true},
+		{"the API server is away", errors.New("connection refused"), false},
+		{"created", nil, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pod := markedPod("CloneSet")
+			r := &restarter{client: clientOf(t, tt.err, pod), kind: kinds()[0]}
+			f := facts{order: orderOf(t), now: asked}
+			why, err := r.create(t.Context(), &v1beta1.CloneSet{}, pod, f)
+			if tt.refused != strings.Contains(why, "has not started yet") || (err != nil) != (tt.err != nil && !tt.refused) {
+				t.Errorf("%q, %v", why, err)
+			}
+			if isStillMarked(t, r.client) == tt.refused {
+				t.Errorf("marked: %t", !tt.refused)
+			}
+			if got := r.refusals.of([]*corev1.Pod{pod}, asked.Add(askedAgain-1)); (got["web-0"] != "") != tt.refused {
+				t.Errorf("%v", got)
+			}
+			if got := r.refusals.of([]*corev1.Pod{pod}, asked.Add(askedAgain)); len(got) > 0 {
+				t.Errorf("after a minute: %v", got)
+			}
+		})
+	}
+}
+
+// TestOrphanedPodLosesTheMark: a pod that no workload controls any more is not marked, once its request has ended.
+func TestOrphanedPodLosesTheMark(t *testing.T) {
+	request := func(phase v1beta1.ContainerRecreateRequestPhase) *v1beta1.ContainerRecreateRequest {
+		r := requestIn(phase)
+		r.Namespace, r.Name = "shop", "web-0-1"
+		r.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "web-0", UID: "p"}}
+		return r
+	}
+	for _, tt := range []struct {
+		name  string
+		owner string
+		phase *v1beta1.ContainerRecreateRequestPhase
+		stays bool
+	}{
+		{"orphaned", "", nil, false},
+		{"controlled by another kind", "Other", nil, false},
+		{"not orphaned", "DaemonSet", nil, true},
+		{"orphaned, and it restarts", "", new(v1beta1.CRRRecreating), true},
+		{"orphaned, and it has restarted", "", new(v1beta1.CRRCompleted), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			objects := []client.Object{markedPod(tt.owner)}
+			if tt.phase != nil {
+				objects = append(objects, request(*tt.phase))
+			}
+			o := &orphans{restarter{client: clientOf(t, nil, objects...)}}
+			of := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: "web-0"}}
+			if _, err := o.Reconcile(t.Context(), of); err != nil {
+				t.Fatal(err)
+			}
+			if isStillMarked(t, o.client) != tt.stays {
+				t.Errorf("the pod is marked: %t", !tt.stays)
+			}
+		})
+	}
+}
