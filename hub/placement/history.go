@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -22,8 +23,7 @@ import (
 )
 
 // remember keeps the template that a decision leaves as a ControllerRevision, before the decision is written: it is
-// the last that knows it. Its number is the sequence of the order that brought it, or higher, so that later templates
-// have higher ones, also after the workload was let go and is placed anew. Creating a workload writes none, nor does a
+// the last XX a workload writes none, nor does a
 // question of what members have.
 func (r *Reconciler) remember(ctx context.Context, s *State, next *topology.WorkloadPlacementSpec) error {
 	last := &s.Placement.Spec
@@ -49,7 +49,10 @@ func (r *Reconciler) remember(ctx context.Context, s *State, next *topology.Work
 			Annotations:     map[string]string{topology.AnnotationLeftFor: next.Revision},
 			OwnerReferences: []metav1.OwnerReference{ownerOf(next)},
 		},
-		Data: runtime.RawExtension{Raw: data}, Revision: last.RevisionSequence,
+		Data: runtime.RawExtension{Raw: data}, Revision: 1,
+	}
+	if cause := s.Placement.Annotations[topology.AnnotationChangeCause]; cause != "" {
+		revision.Annotations[topology.AnnotationChangeCause] = cause
 	}
 	for _, other := range kept {
 		if other.Name != revision.Name {
@@ -116,12 +119,32 @@ func renewed(template *kinds.Template, stands, revision *appsv1.ControllerRevisi
 	for key, value := range revision.Labels {
 		metav1.SetMetaDataLabel(&next.ObjectMeta, key, value)
 	}
-	metav1.SetMetaDataAnnotation(
-		&next.ObjectMeta,
-		topology.AnnotationLeftFor,
-		revision.Annotations[topology.AnnotationLeftFor],
-	)
+	delete(next.Annotations, topology.AnnotationChangeCause)
+	for key, value := range revision.Annotations {
+		metav1.SetMetaDataAnnotation(&next.ObjectMeta, key, value)
+	}
 	return next
+}
+
+// maxCause is the longest change cause that is kept, in bytes.
+const maxCause = 1024
+
+// causeOf returns what the user says about the template of now, "" for nothing.
+func causeOf(object client.Object) string {
+	if object == nil {
+		return ""
+	}
+	cause := object.GetAnnotations()[topology.AnnotationChangeCause]
+	return strings.ToValidUTF8(cause[:min(len(cause), maxCause)], "")
+}
+
+// withCause writes what the user says about the template onto a placement of it.
+func withCause(p *topology.WorkloadPlacement, cause string) {
+	if cause != "" {
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, topology.AnnotationChangeCause, cause)
+		return
+	}
+	delete(p.Annotations, topology.AnnotationChangeCause)
 }
 
 // sameTemplate reports whether the data of two revisions mean the same.

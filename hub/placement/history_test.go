@@ -76,18 +76,18 @@ func TestRemember(t *testing.T) {
 	change("b", 4)
 	expect("1:a")
 	change("a", 9)
-	expect("1:a 4:b")
+	expect("1:a 2:b")
 	change("c", 12)
-	expect("4:b 9:a")
+	expect("2:b 3:a")
 	change("d", 20)
-	expect("9:a 12:c")
+	expect("3:a 4:c")
 
 	// It is let go and placed anew, by which sequences begin anew: what is left now is the newest all the same.
 	s.Placement = &topology.WorkloadPlacement{}
 	cs.Spec.RevisionHistoryLimit = new(int32(3))
 	change("d", 1)
 	change("e", 3)
-	expect("9:a 12:c 13:d")
+	expect("3:a 4:c 5:d")
 	leftFor := func(want string) {
 		t.Helper()
 		list := &appsv1.ControllerRevisionList{}
@@ -107,7 +107,7 @@ func TestRemember(t *testing.T) {
 	leftFor(s.Placement.Spec.Revision)
 	change("c", 5)
 	change("a", 7)
-	expect("13:d 14:e 15:c")
+	expect("5:d 6:e 7:c")
 	leftFor(s.Placement.Spec.Revision)
 
 	// Those that a hub of before kept count alike, though they do not name their workload.
@@ -122,14 +122,14 @@ func TestRemember(t *testing.T) {
 		}
 	}
 	change("h", 8)
-	expect("14:e 15:c 16:a")
+	expect("6:e 7:c 8:a")
 	leftFor(s.Placement.Spec.Revision)
 
 	// What members were only asked about never ran.
 	s.Placement.Spec.Cells = []topology.Cell{{Cluster: "east",
 		Adoption: topology.Adoption{Phase: topology.AdoptionDiscovering}}}
 	change("f", 9)
-	expect("14:e 15:c 16:a")
+	expect("6:e 7:c 8:a")
 
 	// It is deleted, its revisions stay behind, and one of that name comes back: what it left is its own again.
 	list := &appsv1.ControllerRevisionList{}

@@ -93,6 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 // apply writes the placement when it changed. The cached resourceVersion goes with it, so that two decisions from one
 // state never both stand.
 func (r *Reconciler) apply(ctx context.Context, s *State, next Step) error {
+	cause := causeOf(s.Object)
 	switch {
 	case next.Remove:
 		uid := s.Placement.UID
@@ -105,7 +106,7 @@ func (r *Reconciler) apply(ctx context.Context, s *State, next Step) error {
 		if s.Placement == nil || s.Placement.DeletionTimestamp != nil || wire.Foreign(s.Placement) {
 			return nil
 		}
-		return r.stampDigest(ctx, s)
+		return r.stamp(ctx, s, s.Placement.Annotations[topology.AnnotationChangeCause])
 	case s.Placement == nil:
 		placement := &topology.WorkloadPlacement{
 			ObjectMeta: metav1.ObjectMeta{
@@ -116,6 +117,7 @@ func (r *Reconciler) apply(ctx context.Context, s *State, next Step) error {
 			Spec: *next.Spec,
 		}
 		withDigest(placement)
+		withCause(placement, cause)
 		ctx, end := r.traced(ctx, s.key, next.Spec)
 		err := r.create(ctx, s.key, placement)
 		if end(err); err != nil {
@@ -124,9 +126,9 @@ func (r *Reconciler) apply(ctx context.Context, s *State, next Step) error {
 		r.written.Wrote(s.key, placement.ResourceVersion)
 		return nil
 	case next.Spec == nil: // what is frozen is as the hub left it
-		next.Spec = &s.Placement.Spec
+		next.Spec, cause = &s.Placement.Spec, s.Placement.Annotations[topology.AnnotationChangeCause]
 	case !s.restored && equality.Semantic.DeepEqual(&s.Placement.Spec, next.Spec):
-		return r.stampDigest(ctx, s)
+		return r.stamp(ctx, s, cause)
 	}
 	if err := r.remember(ctx, s, next.Spec); err != nil {
 		return err
@@ -134,6 +136,7 @@ func (r *Reconciler) apply(ctx context.Context, s *State, next Step) error {
 	placement := s.Placement.DeepCopy()
 	placement.Spec = *next.Spec
 	withDigest(placement)
+	withCause(placement, cause)
 	controllerutil.AddFinalizer(placement, topology.PlacementFinalizer)
 	for i := range placement.OwnerReferences { // of a placement that an older hub made
 		if o := &placement.OwnerReferences[i]; o.UID == next.Spec.Workload.UID {

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
 // Store reads and writes revisions. Client may read from a cache; Live reads from the API server and is asked only when
@@ -115,6 +117,9 @@ func (s Store) renumber(ctx context.Context, owner Owner, revision *appsv1.Contr
 	}
 	changed := revision.DeepCopy()
 	changed.Revision = next
+	if cause := owner.Object.GetAnnotations()[topology.AnnotationChangeCause]; cause != "" {
+		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, topology.AnnotationChangeCause, cause)
+	}
 	if err := s.Client.Patch(ctx, changed, client.MergeFrom(revision)); err != nil {
 		return nil, fmt.Errorf("renumber ControllerRevision %s: %w", client.ObjectKeyFromObject(revision), err)
 	}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/podtemplate"
 	"github.com/flotilla-dev/flotilla/hub/decision"
 	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
@@ -76,7 +77,7 @@ func (w *workload) placed(p *topology.WorkloadPlacementSpec) (*Revision, error) 
 	if err != nil {
 		return nil, fmt.Errorf("read the template that %s is placed with: %w", w.key.Sentence(), err)
 	}
-	same, err := sameTemplate(template, podTemplate(w.object))
+	same, err := sameTemplate(template, podtemplate.Of(w.object))
 	if err != nil || same {
 		return nil, err
 	}

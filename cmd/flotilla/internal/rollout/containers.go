@@ -18,6 +18,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/podtemplate"
 	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
@@ -83,7 +84,7 @@ func restartContainers(
 
 // askRestart writes the annotation that asks for a restart.
 func askRestart(object client.Object, containers []string, now time.Time) error {
-	template := podTemplate(object)
+	template := podtemplate.Of(object)
 	for _, name := range containers {
 		named := func(c corev1.Container) bool { return c.Name == name }
 		if template != nil && !slices.ContainsFunc(template.Spec.Containers, named) {
