@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -48,11 +49,12 @@ func TestWorkloads(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(cs, p, stalled, ready, cron).Build()
 
 	look := func(namespace, selector string, names ...string) string {
-		v := &workloadsVerb{output: "text", clock: clocktesting.NewFakePassiveClock(now), selector: selector}
-		if err := v.read(nil); err != nil {
+		matching, err := labels.Parse(selector)
+		if err != nil {
 			t.Fatal(err)
 		}
-		v.namespace = namespace
+		v := &workloadsVerb{output: "text", clock: clocktesting.NewFakePassiveClock(now), namespace: namespace,
+			matching: matching}
 		for _, name := range names {
 			v.keys = append(v.keys, wire.Key{Group: key.Group, Kind: "CloneSet", Namespace: namespace, Name: name})
 		}

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/hub"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
@@ -74,7 +73,8 @@ func lines(text string) []string {
 
 // TestPlanOfChanges says what changes in members, how pods get another template, and in which waves.
 func TestPlanOfChanges(t *testing.T) {
-	const inPlace = "  updateStrategy: {rollingUpdate: {podUpdatePolicy: InPlaceIfPossible}}\n"
+	const limits = "  updateStrategy: {rollingUpdate: {maxUnavailable: 2}}\n"
+	const inPlace = "  updateStrategy: {rollingUpdate: {maxUnavailable: 2, podUpdatePolicy: InPlaceIfPossible}}\n"
 	waves := `---
 apiVersion: topology.flotilla.dev/v1alpha1
 kind: ClusterFederationPolicy
@@ -87,6 +87,14 @@ spec:
     - {name: canary, clusters: {names: [west]}, size: 1, approval: Required}
     - {name: west, clusters: {names: [west]}, soak: 10m}
 `
+	scheme, err := hub.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := snapshot.NewReader(scheme, "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
 	image := func(text string) string { return strings.Replace(text, "web:1", "web:2", 1) }
 	const field = "spec.template.spec.containers[main].image: web:1 → web:2"
 	for _, tt := range []struct {
@@ -95,24 +103,24 @@ spec:
 	}{
 		{"an image, in place", cloneSet("api", 4, inPlace), image(cloneSet("api", 4, inPlace)),
 			[]string{"in east, west:", field, "2 pods are updated in place; container main restarts"}, nil},
-		{"an image, with new pods", cloneSet("api", 4, ""), image(cloneSet("api", 4, "")),
+		{"an image, with new pods", cloneSet("api", 4, limits), image(cloneSet("api", 4, limits)),
 			[]string{"in east, west:", field, "2 pods are replaced"}, []string{"WAVE PODS WHERE THEN"}},
 		{"a field that cannot change in place", cloneSet("api", 4, inPlace),
 			strings.Replace(cloneSet("api", 4, inPlace), "image: web:1", "image: web:1, command: [run]", 1),
 			[]string{"2 pods are replaced; spec.containers[0].command cannot change in running pods"}, nil},
-		{"replicas alone", cloneSet("api", 4, ""), cloneSet("api", 5, ""), []string{"1 pod is created"},
+		{"replicas alone", cloneSet("api", 4, limits), cloneSet("api", 5, limits), []string{"1 pod is created"},
 			[]string{"2 pods are replaced", "2 pods are updated in place"}},
-		{"nothing", cloneSet("api", 4, ""), cloneSet("api", 4, ""), nil, []string{"in east, west:", "in east:"}},
-		{"an override of the policy", cloneSet("api", 4, ""), strings.Replace(waves, "  rollout:", `  overrides:
+		{"nothing", cloneSet("api", 4, limits), cloneSet("api", 4, limits), nil, []string{"in east, west:", "in east:"}},
+		{"an override of the policy", cloneSet("api", 4, limits), strings.Replace(waves, "  rollout:", `  overrides:
   - {clusters: {names: [west]}, imageRegistry: mirror.example.com}
   rollout:`, 1), []string{"in west:",
 			"spec.template.spec.containers[main].image: web:1 → mirror.example.com/web:1", "2 pods are replaced"}, []string{"in east:"}},
-		{"waves", cloneSet("api", 4, ""), image(cloneSet("api", 4, "")) + waves,
+		{"waves", cloneSet("api", 4, limits), image(cloneSet("api", 4, limits)) + waves,
 			[]string{"WAVE PODS WHERE THEN", "canary (now) 1 west 1 approval", "west 1 west 1 soak 10m", "(rest) 2 east 2 -",
 				"0 of 2 now; the others as waves, the partition and the limits allow"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			base := file(t, fleet+"---\n"+tt.old+fmt.Sprintf(placement, revisionOf(t, tt.old)))
+			base := file(t, fleet+"---\n"+tt.old+fmt.Sprintf(placement, revisionOf(t, reader, tt.old)))
 			out, talk, err := run(t, NewCommand(), "--members", base, "-f", file(t, tt.files))
 			if err != nil {
 				t.Fatalf("%v\n%s", err, talk)
@@ -132,10 +140,9 @@ spec:
 	}
 }
 
-// revisionOf returns the revision that the hub gives the workload of a manifest.
-func revisionOf(t *testing.T, manifest string) string {
-	t.Helper()
-	out, _, err := run(t, NewCommand(), "--members", file(t, fleet), "-f", file(t, manifest), "-o", "json")
+// TestPlanOfANewWorkload has the members of a workload that is placed for the first time in JSON.
+func TestPlanOfANewWorkload(t *testing.T) {
+	out, _, err := run(t, NewCommand(), "--members", file(t, fleet), "-f", file(t, cloneSet("api", 4, "")), "-o", "json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,37 +154,19 @@ func revisionOf(t *testing.T, manifest string) string {
 	if err := json.Unmarshal([]byte(out), &result); err != nil || len(result.Workloads) != 1 {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for _, m := range result.Workloads[0].Members {
-		if m.Action != Create || m.Created == 0 || len(m.Fields) > 0 {
-			t.Errorf("a new object: %+v", m)
-		}
+	want := []Member{{Name: "east", Action: Create, Created: 2}, {Name: "west", Action: Create, Created: 2}}
+	if diff := cmp.Diff(want, result.Workloads[0].Members); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
-	objects := read(t, manifest)
-	return kindOf(t, objects[0]).Template.Revision(objects[0])
 }
 
-func read(t *testing.T, manifest string) []client.Object {
+// revisionOf returns the revision that the hub gives the workload of a manifest.
+func revisionOf(t *testing.T, reader *snapshot.Reader, manifest string) string {
 	t.Helper()
-	scheme, err := hub.Scheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	reader, err := snapshot.NewReader(scheme, "shop")
-	if err != nil {
-		t.Fatal(err)
-	}
 	objects, _, err := reader.Read("file", []byte(manifest))
-	if err != nil {
+	if err != nil || len(objects) != 1 {
 		t.Fatal(err)
 	}
-	return objects
-}
-
-func kindOf(t *testing.T, object client.Object) kinds.Kind {
-	t.Helper()
-	kind, ok := kinds.Workloads()[object.GetObjectKind().GroupVersionKind().GroupKind()]
-	if !ok {
-		t.Fatalf("%T is no workload", object)
-	}
-	return kind
+	kind := kinds.Workloads()[objects[0].GetObjectKind().GroupVersionKind().GroupKind()]
+	return kind.Template.Revision(objects[0])
 }
