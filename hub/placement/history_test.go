@@ -4,17 +4,21 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 )
@@ -156,6 +160,75 @@ func TestRemember(t *testing.T) {
 	}
 	if owned != 1 {
 		t.Errorf("%d revisions are its own, want what it left alone", owned)
+	}
+}
+
+// TestChangeCause keeps what the user said about a template with the revision that the workload leaves.
+func TestChangeCause(t *testing.T) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, topology.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "one",
+		Annotations: map[string]string{topology.AnnotationChangeCause: "first"}}}
+	cs.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	cs.Spec.Template.Labels = map[string]string{"app": "web"}
+	spec := func(image string) *topology.WorkloadPlacementSpec {
+		cs.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Image: image}}
+		w, refusal := readCloneSet(cs)
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		return &topology.WorkloadPlacementSpec{Workload: w.Ref, Revision: w.Revision,
+			Template: &runtime.RawExtension{Raw: w.Template}}
+	}
+	p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cloneset-web", UID: "p"},
+		Spec: *spec("web:1")}
+	withDigest(p)
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(p).Build()
+	r := &Reconciler{Gatherer: Gatherer{rules: kinds.All(kinds.HubRunsBuiltIns)}, client: c, live: c,
+		written: store.NewWritten[wire.Key](clocktesting.NewFakePassiveClock(time.Now()))}
+	s := &State{key: wire.KeyFor(apps.CloneSetKind.GroupKind(), cs), Object: cs, Placement: p}
+	read := func() string {
+		t.Helper()
+		got := &topology.WorkloadPlacement{}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(p), got); err != nil {
+			t.Fatal(err)
+		}
+		s.Placement = got
+		return got.Annotations[topology.AnnotationChangeCause] + " " + got.ResourceVersion
+	}
+	read()
+	same := func() Step { return Step{Spec: s.Placement.Spec.DeepCopy()} }
+	if err := r.apply(t.Context(), s, same()); err != nil {
+		t.Fatal(err)
+	}
+	written := read()
+	if !strings.HasPrefix(written, "first ") {
+		t.Errorf("the placement has %q", written)
+	}
+	if err := r.apply(t.Context(), s, same()); err != nil || read() != written {
+		t.Errorf("written again: %v, %s", err, read())
+	}
+	cs.Annotations[topology.AnnotationChangeCause] = strings.Repeat("é", maxCause)
+	// A frozen placement has another template than the object.
+	if err := r.apply(t.Context(), s, Step{}); err != nil || read() != written {
+		t.Errorf("written while frozen: %v, %s", err, read())
+	}
+	if err := r.apply(t.Context(), s, Step{Spec: spec("web:2")}); err != nil {
+		t.Fatal(err)
+	}
+	if cause, _, _ := strings.Cut(read(), " "); cause != strings.Repeat("é", maxCause/2) {
+		t.Errorf("a long cause is %d bytes: %q", len(cause), cause)
+	}
+	revisions := &appsv1.ControllerRevisionList{}
+	if err := c.List(t.Context(), revisions); err != nil || len(revisions.Items) != 1 {
+		t.Fatalf("%v, %d revisions", err, len(revisions.Items))
+	}
+	if got := revisions.Items[0].Annotations[topology.AnnotationChangeCause]; got != "first" {
+		t.Errorf("the revision has the cause %q", got)
 	}
 }
 
