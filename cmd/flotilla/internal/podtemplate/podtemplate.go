@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,29 +40,58 @@ func Of(object client.Object) *corev1.PodTemplateSpec {
 	return nil
 }
 
-// Containers returns the containers of an object that can change: those of its pod template, or of a SidecarSet. They
-// belong to the object. The second result are the init containers.
-func Containers(object client.Object) (containers, initial []*corev1.Container) {
-	if set, ok := object.(*apps.SidecarSet); ok {
-		for i := range set.Spec.Containers {
-			containers = append(containers, &set.Spec.Containers[i].Container)
+// Containers returns the containers of an object that can change: those of its pod template, or of a SidecarSet. object is
+// the tree of a manifest, which the containers belong to. The second result are the init containers. It fails for a list
+// that is none of containers.
+func Containers(object map[string]any) (containers, initial []map[string]any, err error) {
+	spec, _, err := unstructured.NestedFieldNoCopy(object, "spec")
+	if err != nil {
+		return nil, nil, err
+	}
+	holder, _ := spec.(map[string]any)
+	if template, ok := holder["template"].(map[string]any); ok {
+		holder, err = podSpec(template)
+	}
+	if err != nil || holder == nil {
+		return nil, nil, err
+	}
+	if containers, err = listOf(holder, "containers"); err != nil {
+		return nil, nil, err
+	}
+	initial, err = listOf(holder, "initContainers")
+	return containers, initial, err
+}
+
+// podSpec returns the spec of pods within spec.template: of the template, or of the one of the children of a
+// UnitedDeployment.
+func podSpec(template map[string]any) (map[string]any, error) {
+	for _, children := range []string{"cloneSetTemplate", "deploymentTemplate", "statefulSetTemplate",
+		"advancedStatefulSetTemplate"} {
+		if template[children] == nil {
+			continue
 		}
-		for i := range set.Spec.InitContainers {
-			initial = append(initial, &set.Spec.InitContainers[i].Container)
+		inner, _, err := unstructured.NestedFieldNoCopy(template, children, "spec", "template", "spec")
+		spec, _ := inner.(map[string]any)
+		return spec, err
+	}
+	spec, _ := template["spec"].(map[string]any)
+	return spec, nil
+}
+
+func listOf(spec map[string]any, name string) ([]map[string]any, error) {
+	list, ok := spec[name].([]any)
+	if !ok && spec[name] != nil {
+		return nil, fmt.Errorf("%s is no list", name)
+	}
+	var all []map[string]any
+	for i := range list {
+		container, ok := list[i].(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("%s[%d] is no container", name, i)
 		}
-		return containers, initial
+		all = append(all, container)
 	}
-	template := Of(object)
-	if template == nil {
-		return nil, nil
-	}
-	for i := range template.Spec.Containers {
-		containers = append(containers, &template.Spec.Containers[i])
-	}
-	for i := range template.Spec.InitContainers {
-		initial = append(initial, &template.Spec.InitContainers[i])
-	}
-	return containers, initial
+	return all, nil
 }
 
 // BySubset returns the pod template of each subset of a UnitedDeployment, with the patch of the subset; of other kinds

@@ -16,19 +16,23 @@ import (
 // all names every container.
 const all = "*"
 
-// target are the containers of a workload. They belong to its object.
-type target struct{ containers, initial []*corev1.Container }
+// target are the containers of a workload, as trees. They belong to its object, so that a change keeps the fields that
+// this program does not know.
+type target struct{ containers, initial []map[string]any }
 
 // named returns the containers of the names: without names all containers, and no init container.
-func (t *target) named(names []string) ([]*corev1.Container, error) {
+func (t *target) named(names []string) ([]map[string]any, error) {
 	if len(names) == 0 || slices.Contains(names, all) {
+		if len(t.containers) == 0 {
+			return nil, errors.New("it has no containers")
+		}
 		return t.containers, nil
 	}
-	var found []*corev1.Container
+	var found []map[string]any
 	var mistakes []error
 	for _, name := range names {
 		both := slices.Concat(t.containers, t.initial)
-		i := slices.IndexFunc(both, func(c *corev1.Container) bool { return c.Name == name })
+		i := slices.IndexFunc(both, func(c map[string]any) bool { return c["name"] == name })
 		if i < 0 {
 			mistakes = append(mistakes, fmt.Errorf("it has no container %s: it has %s", name, namesOf(both)))
 			continue
@@ -38,10 +42,10 @@ func (t *target) named(names []string) ([]*corev1.Container, error) {
 	return found, errors.Join(mistakes...)
 }
 
-func namesOf(containers []*corev1.Container) string {
+func namesOf(containers []map[string]any) string {
 	var names []string
 	for _, c := range containers {
-		names = append(names, c.Name)
+		names = append(names, fmt.Sprint(c["name"]))
 	}
 	return strings.Join(names, ", ")
 }
@@ -65,7 +69,7 @@ func images(args []string) (change, error) {
 				mistakes = append(mistakes, err)
 			}
 			for _, c := range found {
-				c.Image = e.image
+				c["image"] = e.image
 			}
 		}
 		return errors.Join(mistakes...)
@@ -88,8 +92,8 @@ func resources(containers []string, requests, limits string) (change, error) {
 	return func(t *target) error {
 		found, err := t.named(containers)
 		for _, c := range found {
-			c.Resources.Requests = merged(c.Resources.Requests, asked)
-			c.Resources.Limits = merged(c.Resources.Limits, most)
+			merge(c, "requests", asked)
+			merge(c, "limits", most)
 		}
 		return err
 	}, nil
@@ -112,26 +116,41 @@ func quantities(flag, text string) (corev1.ResourceList, error) {
 	return list, nil
 }
 
-// merged returns a list with changes in it; a quantity of 0 removes a resource.
-func merged(list, changes corev1.ResourceList) corev1.ResourceList {
+// merge makes changes in the requests or limits of a container; a quantity of 0 removes a resource.
+func merge(container map[string]any, field string, changes corev1.ResourceList) {
 	if len(changes) == 0 {
-		return list
+		return
 	}
-	out := corev1.ResourceList{}
-	for name, quantity := range list {
-		out[name] = quantity
-	}
+	resources := below(container, "resources")
+	list := below(resources, field)
 	for name, quantity := range changes {
 		if quantity.IsZero() {
-			delete(out, name)
+			delete(list, string(name))
 			continue
 		}
-		out[name] = quantity
+		if now, err := resource.ParseQuantity(fmt.Sprint(list[string(name)])); err != nil || now.Cmp(quantity) != 0 {
+			list[string(name)] = quantity.String()
+		}
 	}
-	if len(out) == 0 {
-		return nil
+	put(resources, field, list)
+	put(container, "resources", resources)
+}
+
+// below returns the object in a field, an empty one if there is none.
+func below(tree map[string]any, field string) map[string]any {
+	if inner, ok := tree[field].(map[string]any); ok {
+		return inner
 	}
-	return out
+	return map[string]any{}
+}
+
+// put sets the object in a field. An empty one is left out.
+func put(tree map[string]any, field string, inner map[string]any) {
+	if len(inner) > 0 {
+		tree[field] = inner
+		return
+	}
+	delete(tree, field)
 }
 
 // environment returns the change of NAME=VALUE and NAME- arguments.
@@ -152,23 +171,39 @@ func environment(containers, args []string) (change, error) {
 	return func(t *target) error {
 		found, err := t.named(containers)
 		for _, c := range found {
-			c.Env = slices.DeleteFunc(c.Env, func(v corev1.EnvVar) bool { return slices.Contains(removed, v.Name) })
-			for _, v := range set {
-				// Of several entries with a name the container gets the last one.
-				i := len(c.Env) - 1
-				for i >= 0 && c.Env[i].Name != v.Name {
-					i--
-				}
-				if i < 0 {
-					c.Env = append(c.Env, v)
-					continue
-				}
-				c.Env[i] = v
-			}
-			if len(c.Env) == 0 {
-				c.Env = nil
-			}
+			setEnv(c, set, removed)
 		}
 		return err
 	}, nil
+}
+
+// setEnv sets and removes environment variables of a container.
+func setEnv(container map[string]any, set []corev1.EnvVar, removed []string) {
+	list, _ := container["env"].([]any)
+	list = slices.DeleteFunc(slices.Clone(list), func(v any) bool { return slices.Contains(removed, nameOf(v)) })
+	for _, v := range set {
+		entry := map[string]any{"name": v.Name, "value": v.Value}
+		// Of several entries with a name the container gets the last one.
+		i := len(list) - 1
+		for i >= 0 && nameOf(list[i]) != v.Name {
+			i--
+		}
+		if i < 0 {
+			list = append(list, entry)
+			continue
+		}
+		list[i] = entry
+	}
+	if len(list) > 0 {
+		container["env"] = list
+		return
+	}
+	delete(container, "env")
+}
+
+// nameOf returns the name of an entry of a list, "" if it has none.
+func nameOf(entry any) string {
+	object, _ := entry.(map[string]any)
+	name, _ := object["name"].(string)
+	return name
 }

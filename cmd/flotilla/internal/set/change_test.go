@@ -2,6 +2,7 @@ package set
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -12,14 +13,15 @@ import (
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 )
 
-// containers are main and proxy, with an init container.
+// containers are main and proxy, with an init container. This program does not know the field novel.
 func containers() *target {
+	variable := func(name, value string) any { return map[string]any{"name": name, "value": value} }
 	return &target{
-		containers: []*corev1.Container{
-			{Name: "main", Image: "web:1", Env: []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "2"}}},
-			{Name: "proxy", Image: "proxy:1"},
+		containers: []map[string]any{
+			{"name": "main", "image": "web:1", "env": []any{variable("A", "1"), variable("B", "2")}, "novel": "x"},
+			{"name": "proxy", "image": "proxy:1"},
 		},
-		initial: []*corev1.Container{{Name: "setup", Image: "setup:1"}},
+		initial: []map[string]any{{"name": "setup", "image": "setup:1"}},
 	}
 }
 
@@ -70,11 +72,11 @@ func TestChanges(t *testing.T) {
 			}
 			before := map[string]string{}
 			for _, c := range append(containers().containers, containers().initial...) {
-				before[c.Name] = text(c)
+				before[nameOf(c)] = text(c)
 			}
 			var changed []string
 			for _, c := range append(got.containers, got.initial...) {
-				if text(c) != before[c.Name] {
+				if text(c) != before[nameOf(c)] {
 					changed = append(changed, text(c))
 				}
 			}
@@ -85,27 +87,43 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-func text(c *corev1.Container) string {
-	parts := []string{c.Name, c.Image}
-	for _, v := range c.Env {
-		parts = append(parts, v.Name+"="+v.Value)
+func text(c map[string]any) string {
+	parts := []string{fmt.Sprint(c["name"]), fmt.Sprint(c["image"])}
+	list, _ := c["env"].([]any)
+	for _, v := range list {
+		entry := v.(map[string]any)
+		parts = append(parts, fmt.Sprint(entry["name"])+"="+fmt.Sprint(entry["value"]))
 	}
-	if cpu, ok := c.Resources.Requests[corev1.ResourceCPU]; ok {
-		parts = append(parts, "cpu="+cpu.String())
+	if cpu, ok := below(below(c, "resources"), "requests")["cpu"]; ok {
+		parts = append(parts, "cpu="+fmt.Sprint(cpu))
 	}
 	return strings.Join(parts, " ")
 }
 
-// TestMerged keeps resources that are not named, and removes those of a quantity of 0.
-func TestMerged(t *testing.T) {
+// TestMerge keeps resources that are not named, and removes those of a quantity of 0.
+func TestMerge(t *testing.T) {
 	quantity := resource.MustParse
-	list := corev1.ResourceList{"cpu": quantity("1"), "memory": quantity("1Gi")}
-	got := merged(list, corev1.ResourceList{"cpu": quantity("0"), "pods": quantity("2")})
-	want := corev1.ResourceList{"memory": quantity("1Gi"), "pods": quantity("2")}
-	if diff := cmp.Diff(want, got); diff != "" || len(list) != 2 {
+	c := map[string]any{"resources": map[string]any{"claims": []any{"gpu"},
+		"requests": map[string]any{"cpu": "1", "memory": "1024Mi"}}}
+	merge(c, "requests", corev1.ResourceList{"cpu": quantity("0"), "memory": quantity("1Gi"), "pods": quantity("2")})
+	want := map[string]any{"resources": map[string]any{"claims": []any{"gpu"},
+		"requests": map[string]any{"memory": "1024Mi", "pods": "2"}}}
+	if diff := cmp.Diff(want, c); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if merged(corev1.ResourceList{"cpu": quantity("1")}, corev1.ResourceList{"cpu": quantity("0")}) != nil {
-		t.Error("an empty list is left")
+	c = map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": "1"}}}
+	if merge(c, "requests", corev1.ResourceList{"cpu": quantity("0")}); len(c) != 0 {
+		t.Errorf("an empty list is left: %v", c)
+	}
+}
+
+// TestNoContainers: a change of all containers of a workload that has none is a mistake.
+func TestNoContainers(t *testing.T) {
+	c, err := images([]string{"*=web:2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c(&target{}); err == nil || !strings.Contains(err.Error(), "has no containers") {
+		t.Errorf("%v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -48,7 +49,7 @@ func newImage() *cobra.Command {
 		Example: `  flotilla set image clone/api main=nginx:1.27 -n shop
   flotilla set image ud/web '*=nginx:1.27' --change-cause "nginx 1.27" --dry-run`,
 	}
-	return verb(command, 2, func(args []string) (change, error) { return images(args) })
+	return verb(command, cobra.MinimumNArgs(2), func(args []string) (change, error) { return images(args) })
 }
 
 func newResources() *cobra.Command {
@@ -64,7 +65,8 @@ one.`,
 	command.Flags().StringSliceVarP(&containers, "container", "c", nil, "containers to change; without it all")
 	command.Flags().StringVar(&requests, "requests", "", "what the containers request, as cpu=200m,memory=256Mi")
 	command.Flags().StringVar(&limits, "limits", "", "the limits of the containers, as cpu=1,memory=256Mi")
-	return verb(command, 1, func([]string) (change, error) { return resources(containers, requests, limits) })
+	return verb(command, cobra.ExactArgs(1),
+		func([]string) (change, error) { return resources(containers, requests, limits) })
 }
 
 func newEnv() *cobra.Command {
@@ -76,17 +78,20 @@ func newEnv() *cobra.Command {
   flotilla set env clone/api -c main LOG_LEVEL- -n shop`,
 	}
 	command.Flags().StringSliceVarP(&containers, "container", "c", nil, "containers to change; without it all")
-	return verb(command, 2, func(args []string) (change, error) { return environment(containers, args) })
+	return verb(command, cobra.MinimumNArgs(2),
+		func(args []string) (change, error) { return environment(containers, args) })
 }
 
 // change changes containers of an object. It fails where the object lacks what it names.
 type change func(*target) error
 
 // verb completes a command that changes one workload. read reads the change from the arguments after the workload.
-func verb(command *cobra.Command, least int, read func([]string) (change, error)) *cobra.Command {
+func verb(
+	command *cobra.Command, count cobra.PositionalArgs, read func([]string) (change, error),
+) *cobra.Command {
 	var hub console.Hub
 	r := request{}
-	command.Args = cobra.MinimumNArgs(least)
+	command.Args = count
 	command.ValidArgsFunction = hub.CompleteWorkloads
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		namespace, err := hub.Namespace()
@@ -152,7 +157,8 @@ func (r *request) run(ctx context.Context, c client.Client, out io.Writer) error
 // once reads the workload, changes it and writes it. Its error is a conflict if another writer was first.
 func (r *request) once(ctx context.Context, c client.Client, out io.Writer) error {
 	kind := kinds.Workloads()[r.key.GroupKind()]
-	object := kind.New()
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind.GVK)
 	switch err := c.Get(ctx, r.key.Workload(), object); {
 	case apierrors.IsNotFound(err):
 		return console.NotFound(ctx, c, r.key)
@@ -161,8 +167,9 @@ func (r *request) once(ctx context.Context, c client.Client, out io.Writer) erro
 	case object.GetDeletionTimestamp() != nil:
 		return fmt.Errorf("%s cannot be changed: %s", r.key.Sentence(), conditions.Waiting(object))
 	}
-	base, _ := object.DeepCopyObject().(client.Object) // it is one
-	if err := r.apply(object); err != nil {
+	base := object.DeepCopy()
+	changed, err := r.apply(kind, object)
+	if err != nil {
 		return fmt.Errorf("%s: %w", r.key.Sentence(), err)
 	}
 	data, err := client.MergeFrom(base).Data(object)
@@ -174,8 +181,7 @@ func (r *request) once(ctx context.Context, c client.Client, out io.Writer) erro
 		return err
 	}
 	if r.dry {
-		object.GetObjectKind().SetGroupVersionKind(kind.GVK)
-		return preview(ctx, c, out, r.key, object)
+		return preview(ctx, c, out, r.key, changed)
 	}
 	if owner := appliedBy(base); owner != "" {
 		fmt.Fprintf(r.talk, "note: %s applies the containers of %s, and sets them back when it applies again: change its "+
@@ -219,26 +225,46 @@ func namespaceFlag(key wire.Key) string {
 	return " -n " + key.Namespace
 }
 
-// apply changes the object.
-func (r *request) apply(object client.Object) error {
-	if podtemplate.Undecodable(object) != nil {
-		return fmt.Errorf("its template cannot be read: %w", podtemplate.Undecodable(object))
+// apply changes the object. It works on the tree: a patch has whole lists, and the definition keeps fields of containers
+// that this program does not know. The result is the changed object as the hub reads it.
+func (r *request) apply(kind kinds.Kind, object *unstructured.Unstructured) (client.Object, error) {
+	before, err := typed(kind, object)
+	if err != nil {
+		return nil, err
+	}
+	if err := podtemplate.Undecodable(before); err != nil {
+		return nil, fmt.Errorf("its template cannot be read: %w", err)
 	}
 	t := target{}
-	t.containers, t.initial = podtemplate.Containers(object)
+	if t.containers, t.initial, err = podtemplate.Containers(object.Object); err != nil {
+		return nil, fmt.Errorf("its template cannot be read: %w", err)
+	}
 	if err := r.change(&t); err != nil {
-		return err
+		return nil, err
 	}
-	if r.cause == "" {
-		return nil
+	if r.cause != "" {
+		annotations := object.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[topology.AnnotationChangeCause] = r.cause
+		object.SetAnnotations(annotations)
 	}
-	annotations := object.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
+	return typed(kind, object)
+}
+
+// typed returns an object as the hub reads it.
+func typed(kind kinds.Kind, object *unstructured.Unstructured) (client.Object, error) {
+	data, err := json.Marshal(object.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encode it: %w", err)
 	}
-	annotations[topology.AnnotationChangeCause] = r.cause
-	object.SetAnnotations(annotations)
-	return nil
+	out := kind.New()
+	if err := json.Unmarshal(data, out); err != nil {
+		return nil, fmt.Errorf("it cannot be read: %w", err)
+	}
+	out.GetObjectKind().SetGroupVersionKind(kind.GVK)
+	return out, nil
 }
 
 // refused says what the API server refused, and what to do where another tool owns the fields.

@@ -2,13 +2,20 @@ package set
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"io"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -53,8 +60,12 @@ func TestSetImageOfEveryKind(t *testing.T) {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), got); err != nil {
 			t.Fatal(err)
 		}
-		containers, _ := podtemplate.Containers(got)
-		if len(containers) != 1 || containers[0].Image != "web:2" ||
+		tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		containers, _, err := podtemplate.Containers(tree)
+		if err != nil || len(containers) != 1 || containers[0]["image"] != "web:2" ||
 			got.GetAnnotations()[topology.AnnotationChangeCause] != "newer" {
 			t.Errorf("%s has %+v, %v", name, containers, got.GetAnnotations())
 		}
@@ -62,6 +73,70 @@ func TestSetImageOfEveryKind(t *testing.T) {
 		if err := r.run(t.Context(), c, &out); err != nil || !strings.Contains(out.String(), "has that already") {
 			t.Errorf("%s, again: %v, %s", name, err, out.String())
 		}
+	}
+}
+
+// TestUnknownFieldsStay: a patch has the whole list of containers, with the fields that this program does not know.
+func TestUnknownFieldsStay(t *testing.T) {
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet",
+		"metadata": map[string]any{"namespace": "shop", "name": "web", "resourceVersion": "1"},
+		"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{
+			map[string]any{"name": "main", "image": "web:1", "novel": map[string]any{"deep": "x"}},
+			map[string]any{"name": "proxy", "image": "proxy:1", "novel": "y"},
+		}}}},
+	}}
+	scheme, err := hub.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var patched string
+	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+			tree, ok := into.(*unstructured.Unstructured)
+			if !ok {
+				return errors.New("read into a type that drops fields")
+			}
+			object.DeepCopyInto(tree)
+			return nil
+		},
+		Patch: func(_ context.Context, _ client.WithWatch, object client.Object, patch client.Patch,
+			_ ...client.PatchOption) error {
+			data, err := patch.Data(object)
+			patched = string(data)
+			if patch.Type() != types.MergePatchType {
+				t.Errorf("patch of type %s", patch.Type())
+			}
+			return err
+		},
+	})
+	key, err := console.Workload("clone/web", "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	change, err := images([]string{"main=web:2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := request{key: key, change: change, talk: io.Discard}
+	if err := r.run(t.Context(), c, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"image":"web:2"`, `"novel":{"deep":"x"}`, `"novel":"y"`} {
+		if !strings.Contains(patched, want) {
+			t.Errorf("the patch has no %s: %s", want, patched)
+		}
+	}
+}
+
+// TestArguments: what a verb does not read is a mistake.
+func TestArguments(t *testing.T) {
+	command := newResources()
+	if err := command.Args(command, []string{"clone/a", "extra"}); err == nil {
+		t.Error("an argument too many is taken")
+	}
+	if err := newImage().Args(command, []string{"clone/a"}); err == nil {
+		t.Error("no image is taken")
 	}
 }
 
