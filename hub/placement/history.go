@@ -23,8 +23,8 @@ import (
 )
 
 // remember keeps the template that a decision leaves as a ControllerRevision, before the decision is written: it is
-// the last XX a workload writes none, nor does a
-// question of what members have.
+// the last that knows it. Its number is one above the newest of those that are kept, so that later templates have higher
+// ones without gaps. Creating a workload writes none, nor does a question of what members have.
 func (r *Reconciler) remember(ctx context.Context, s *State, next *topology.WorkloadPlacementSpec) error {
 	last := &s.Placement.Spec
 	if last.Revision == next.Revision || last.Template == nil || decision.Looks(last) {
@@ -136,6 +136,31 @@ func causeOf(object client.Object) string {
 	}
 	cause := object.GetAnnotations()[topology.AnnotationChangeCause]
 	return strings.ToValidUTF8(cause[:min(len(cause), maxCause)], "")
+}
+
+// causeFor returns what the user says about the template of a decision. Where the template of the workload failed and
+// was rolled back, the annotation is about that one: the previous template has the cause that was kept with it.
+func (r *Reconciler) causeFor(ctx context.Context, s *State, next *topology.WorkloadPlacementSpec) (string, error) {
+	switch {
+	case next == nil: // what is frozen is as the hub left it
+		if s.Placement == nil {
+			return "", nil
+		}
+		return s.Placement.Annotations[topology.AnnotationChangeCause], nil
+	case !decision.RolledBack(next) || s.Placement == nil:
+		return causeOf(s.Object), nil
+	case s.Placement.Spec.Revision == next.Revision:
+		return s.Placement.Annotations[topology.AnnotationChangeCause], nil
+	}
+	kept := &appsv1.ControllerRevision{}
+	kept.Namespace, kept.Name = s.name.Namespace, history.Name(s.key.Name, next.Revision)
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(kept), kept); client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("read ControllerRevision %s/%s: %w", kept.Namespace, kept.Name, err)
+	}
+	if s.Object == nil || !metav1.IsControlledBy(kept, s.Object) {
+		return "", nil
+	}
+	return kept.Annotations[topology.AnnotationChangeCause], nil
 }
 
 // withCause writes what the user says about the template onto a placement of it.

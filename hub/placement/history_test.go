@@ -232,6 +232,67 @@ func TestChangeCause(t *testing.T) {
 	}
 }
 
+// TestChangeCauseOfARollback: the cause of the template that failed is not that of the one that members go back to, also
+// once that is left for a third one.
+func TestChangeCauseOfARollback(t *testing.T) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, topology.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "one"}}
+	cs.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	cs.Spec.Template.Labels = map[string]string{"app": "web"}
+	p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cloneset-web", UID: "p"}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(p).Build()
+	r := &Reconciler{Gatherer: Gatherer{rules: kinds.All(kinds.HubRunsBuiltIns)}, client: c, live: c,
+		written: store.NewWritten[wire.Key](clocktesting.NewFakePassiveClock(time.Now()))}
+	s := &State{key: wire.KeyFor(apps.CloneSetKind.GroupKind(), cs), Object: cs, Placement: p}
+	s.name = client.ObjectKeyFromObject(p)
+	specs := map[string]*topology.WorkloadPlacementSpec{}
+	for _, image := range []string{"web:1", "web:2", "web:3"} {
+		cs.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Image: image}}
+		w, refusal := readCloneSet(cs)
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		specs[image] = &topology.WorkloadPlacementSpec{Workload: w.Ref, Revision: w.Revision,
+			Template: &runtime.RawExtension{Raw: w.Template}}
+	}
+	back := specs["web:1"].DeepCopy()
+	back.Wave = &topology.WaveProgress{RolledBack: specs["web:2"].Revision, From: back.Revision}
+	for _, step := range []struct {
+		cause, want string
+		spec        *topology.WorkloadPlacementSpec
+	}{
+		{"first", "first", specs["web:1"]}, {"second", "second", specs["web:2"]}, {"second", "first", back},
+		{"second", "first", back}, {"third", "third", specs["web:3"]},
+	} {
+		cs.Annotations = map[string]string{topology.AnnotationChangeCause: step.cause}
+		if err := r.apply(t.Context(), s, Step{Spec: step.spec.DeepCopy()}); err != nil {
+			t.Fatal(err)
+		}
+		s.Placement = &topology.WorkloadPlacement{}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(p), s.Placement); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Placement.Annotations[topology.AnnotationChangeCause]; got != step.want {
+			t.Errorf("with %s the placement has the cause %q, want %q", step.cause, got, step.want)
+		}
+	}
+	for image, want := range map[string]string{"web:1": "first", "web:2": "second"} {
+		kept := &appsv1.ControllerRevision{}
+		name := client.ObjectKey{Namespace: "shop", Name: history.Name("web", specs[image].Revision)}
+		if err := c.Get(t.Context(), name, kept); err != nil {
+			t.Fatal(err)
+		}
+		if got := kept.Annotations[topology.AnnotationChangeCause]; got != want {
+			t.Errorf("the revision of %s has the cause %q, want %q", image, got, want)
+		}
+	}
+}
+
 // TestRenewed: a name that another's revision has is not taken.
 func TestRenewed(t *testing.T) {
 	owner := metav1.OwnerReference{Kind: "CloneSet", Name: "web", UID: "one", Controller: new(true)}

@@ -93,7 +93,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 // apply writes the placement when it changed. The cached resourceVersion goes with it, so that two decisions from one
 // state never both stand.
 func (r *Reconciler) apply(ctx context.Context, s *State, next Step) error {
-	cause := causeOf(s.Object)
+	cause, err := r.causeFor(ctx, s, next.Spec)
+	if err != nil {
+		return err
+	}
 	switch {
 	case next.Remove:
 		uid := s.Placement.UID
@@ -106,7 +109,7 @@ func (r *Reconciler) apply(ctx context.Context, s *State, next Step) error {
 		if s.Placement == nil || s.Placement.DeletionTimestamp != nil || wire.Foreign(s.Placement) {
 			return nil
 		}
-		return r.stamp(ctx, s, s.Placement.Annotations[topology.AnnotationChangeCause])
+		return r.stamp(ctx, s, cause)
 	case s.Placement == nil:
 		placement := &topology.WorkloadPlacement{
 			ObjectMeta: metav1.ObjectMeta{
@@ -126,7 +129,7 @@ func (r *Reconciler) apply(ctx context.Context, s *State, next Step) error {
 		r.written.Wrote(s.key, placement.ResourceVersion)
 		return nil
 	case next.Spec == nil: // what is frozen is as the hub left it
-		next.Spec, cause = &s.Placement.Spec, s.Placement.Annotations[topology.AnnotationChangeCause]
+		next.Spec = &s.Placement.Spec
 	case !s.restored && equality.Semantic.DeepEqual(&s.Placement.Spec, next.Spec):
 		return r.stamp(ctx, s, cause)
 	}
@@ -144,7 +147,7 @@ func (r *Reconciler) apply(ctx context.Context, s *State, next Step) error {
 		}
 	}
 	ctx, end := r.traced(ctx, s.key, next.Spec)
-	err := r.client.Update(ctx, placement, store.ManagerPlacement)
+	err = r.client.Update(ctx, placement, store.ManagerPlacement)
 	if end(err); err != nil {
 		return fmt.Errorf("update placement of %s: %w", s.key.Sentence(), err)
 	}

@@ -27,7 +27,11 @@ func (w *workload) target(ctx context.Context, c client.Client, number int64) (*
 	}
 	switch p, _, err := store.FindPlacement(ctx, c, w.key); {
 	case p != nil:
-		return w.before(&p.Spec)
+		to, err := w.before(&p.Spec)
+		if err == nil && to.Number == 0 { // the template of the placement, which no revision has
+			to.Cause = p.Annotations[topology.AnnotationChangeCause]
+		}
+		return to, err
 	case err != nil && !meta.IsNoMatchError(err): // a cluster without a hub has no placements
 		return nil, fmt.Errorf("cannot tell what runs, so name a revision with --to-revision: %w", err)
 	}

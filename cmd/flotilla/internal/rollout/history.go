@@ -159,14 +159,24 @@ func pick(key wire.Key, revisions []Revision, number int64) (*Revision, error) {
 	)
 }
 
-// undo gives an object the pod template of a revision; all other fields stay, so its partition holds for the way back
-// too.
+// undo gives an object the pod template of a revision with its change cause, as kubectl does: the cause of the template
+// that is left would be kept for the other one. All other fields stay, so its partition holds for the way back too.
 func undo(object client.Object, r *Revision) error {
 	template := podtemplate.Of(object)
 	if template == nil {
 		return fmt.Errorf("%s/%s has no pod template: give spec.template", object.GetNamespace(), object.GetName())
 	}
 	*template = *r.template.DeepCopy()
+	annotations := object.GetAnnotations()
+	switch {
+	case r.Cause == "":
+		delete(annotations, topology.AnnotationChangeCause)
+	case annotations == nil:
+		annotations = map[string]string{topology.AnnotationChangeCause: r.Cause}
+	default:
+		annotations[topology.AnnotationChangeCause] = r.Cause
+	}
+	object.SetAnnotations(annotations)
 	return nil
 }
 

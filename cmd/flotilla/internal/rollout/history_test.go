@@ -44,9 +44,9 @@ func TestHistory(t *testing.T) {
 		"CloneSet":         `{metadata: {name: web, namespace: shop}, spec: {template: {spec: {containers: [{name: main, image: "web:4"}]}}}}`,
 		"UnitedDeployment": `{metadata: {name: web, namespace: shop}, spec: {template: {cloneSetTemplate: {spec: {template: {spec: {containers: [{name: main, image: "web:4"}]}}}}}}}`,
 	}
-	for kind, text := range templates {
+	for kind, manifest := range templates {
 		t.Run(kind, func(t *testing.T) {
-			object := parse(t, kind, text)
+			object := parse(t, kind, manifest)
 			object.SetUID(types.UID("one"))
 			other := object.DeepCopyObject().(client.Object)
 			other.SetUID("two")
@@ -90,9 +90,16 @@ func TestHistory(t *testing.T) {
 				if err := undo(back, to); err != nil || podtemplate.Of(back).Spec.Containers[0].Image != image {
 					t.Errorf("to %d: %v, image %s", number, err, podtemplate.Of(back).Spec.Containers[0].Image)
 				}
+				if got, has := back.GetAnnotations()[cause]; got != to.Cause || has != (to.Cause != "") {
+					t.Errorf("to %d: it has the cause %q, want %q", number, got, to.Cause)
+				}
 			}
 			if _, err := pick(key, revisions, 9); err == nil || !strings.Contains(err.Error(), "has no revision 9") {
 				t.Errorf("another's revision: %v", err)
+			}
+			plain := parse(t, kind, manifest)
+			if err := undo(plain, &revisions[1]); err != nil || plain.GetAnnotations()[cause] != "faster" {
+				t.Errorf("of a workload without annotations: %v, %v", err, plain.GetAnnotations())
 			}
 			alone, err := historyOf(key, object, nil)
 			if err != nil || len(alone.revisions) != 1 || alone.revisions[0].Number != 1 {
