@@ -27,9 +27,11 @@ import (
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/plan"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/pods"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/rollout"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/set"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/sysdump"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/tree"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/try"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/wait"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/why"
 )
 
@@ -95,7 +97,7 @@ func newCommand(out io.Writer) *cobra.Command {
 		Long: `Run workloads over many Kubernetes clusters.
 
 Results go to standard output, talk to standard error. The exit code is 0 for success, 1 for a failure, 2 for a wrong command
-line, and 124 for a deadline that passed; flotilla exec has that of the command.`,
+line, and 124 for a deadline that passed; flotilla exec has that of the command, and flotilla wait those of kubectl wait.`,
 		Version:       version.Get().GitVersion,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -125,6 +127,7 @@ line, and 124 for a deadline that passed; flotilla exec has that of the command.
 		pods.NewLogsCommand(),
 		pods.NewExecCommand(),
 		tree.NewCommand(),
+		wait.NewCommand(),
 		why.NewCommand(),
 		adopt.NewCommand(),
 		check.NewCommand(),
@@ -133,6 +136,7 @@ line, and 124 for a deadline that passed; flotilla exec has that of the command.
 		get.NewCommand(),
 		rollout.NewCommand(),
 		rollout.NewRestartCommand(),
+		set.NewCommand(),
 		sysdump.NewCommand(),
 		try.NewCommand(),
 		member.NewTokenCommand(),

@@ -37,10 +37,14 @@ var _ = Describe("A change of the template", func() {
 		Expect(revisions[0].Images).To(Equal([]string{apiImage}))
 		Expect(revisions[1].Images).To(Equal([]string{newAPIImage}))
 		Expect(revisions[1].Current).To(BeTrue())
+		Expect([]int64{revisions[0].Number, revisions[1].Number}).To(Equal([]int64{1, 2}), "numbers have no gaps")
 		Expect(h.Flotilla(ctx, "rollout", "diff", "clone/api", "-n",
 			ns).Out).To(And(MatchRegexp(`(?m)^-.*image: `+newAPIImage), MatchRegexp(`(?m)^\+.*image: `+apiImage)))
 
 		before := h.Pods.Mark(ctx, ns)
+		dry := h.Flotilla(ctx, "rollout", "undo", "clone/api", "-n", ns, "--dry-run")
+		Expect(dry.Code).To(BeZero(), "%s%s", dry.Out, dry.Talk)
+		Expect(dry.Out).To(And(ContainSubstring(newAPIImage+" → "+apiImage), ContainSubstring("updated in place")))
 		undone := h.Flotilla(ctx, "rollout", "undo", "clone/api", "-n", ns)
 		Expect(undone.Code).To(BeZero(), "%s%s", undone.Out, undone.Talk)
 		h.ExpectPods(ctx, api, byImage, map[string]int{apiImage: 9})

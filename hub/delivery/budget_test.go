@@ -43,7 +43,7 @@ func TestBudgetGoesToAgentsThatReadIt(t *testing.T) {
 	c := hubClient(t, new, old, downgraded, p)
 	rules := kinds.Table{key.GroupKind(): kind}
 	r := NewReconciler(c, c, rules, clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewOutcomes())
-	budgets, err := r.budgets(t.Context(), kind, p)
+	budgets, err := inputs{r.client}.budgets(t.Context(), kind, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestKindsOfTheVersionBeforeHaveNoBudget(t *testing.T) {
 	readEarlier(t, "cloneset-placement", p)
 	r := NewReconciler(nil, nil, kinds.Workloads(), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub",
 		placement.NewOutcomes())
-	if budgets, err := r.budgets(t.Context(), kindFor(cs), p); budgets != nil || err != nil {
+	if budgets, err := (inputs{r.client}).budgets(t.Context(), kindFor(cs), p); budgets != nil || err != nil {
 		t.Errorf("%v, %v", budgets, err)
 	}
 }

@@ -18,10 +18,32 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
+// inputs reads what manifests depend on beside the user's object and the placement.
+type inputs struct{ reader client.Reader }
+
+// additions returns what goes into the manifests of a placement. It returns false where the placement was decided with
+// other inputs than those of now.
+func (in inputs) additions(
+	ctx context.Context,
+	kind kinds.Kind,
+	p *topology.WorkloadPlacement,
+) (additions, bool, error) {
+	overrides, same, err := in.overrides(ctx, p)
+	if err != nil || !same {
+		return additions{}, false, err
+	}
+	divider, same, err := in.divider(ctx, kind, p)
+	if err != nil || !same {
+		return additions{}, false, err
+	}
+	budgets, err := in.budgets(ctx, kind, p)
+	return additions{overrides: overrides, divider: divider, budgets: budgets}, err == nil, err
+}
+
 // overrides returns the entries of the placement's policy by cluster. It returns false where they are not those that
 // the placement was decided with: the policy or a member changed since, and the placement that answers that comes, or
 // does not (frozen).
-func (r *Reconciler) overrides(
+func (in inputs) overrides(
 	ctx context.Context,
 	p *topology.WorkloadPlacement,
 ) (map[string][]override.Entry, bool, error) {
@@ -34,14 +56,14 @@ func (r *Reconciler) overrides(
 	if len(hashes) == 0 {
 		return nil, true, nil
 	}
-	list, err := r.policyOverrides(ctx, p)
+	list, err := in.policyOverrides(ctx, p)
 	if err != nil {
 		return nil, false, err
 	}
 	entries := map[string][]override.Entry{}
 	for cluster, hash := range hashes {
 		member := &topology.MemberCluster{}
-		if err := r.client.Get(ctx, client.ObjectKey{Name: cluster}, member); apierrors.IsNotFound(err) {
+		if err := in.reader.Get(ctx, client.ObjectKey{Name: cluster}, member); apierrors.IsNotFound(err) {
 			return nil, false, nil
 		} else if err != nil {
 			return nil, false, fmt.Errorf("get MemberCluster %s: %w", cluster, err)
@@ -55,28 +77,28 @@ func (r *Reconciler) overrides(
 	return entries, true, nil
 }
 
-func (r *Reconciler) policyOverrides(ctx context.Context, p *topology.WorkloadPlacement) ([]topology.Override, error) {
+func (in inputs) policyOverrides(ctx context.Context, p *topology.WorkloadPlacement) ([]topology.Override, error) {
 	ref := p.Spec.Policy
 	switch {
 	case ref == nil:
 		return nil, nil
 	case ref.Kind == policy.KindPolicy:
 		policy := &topology.FederationPolicy{}
-		if err := r.client.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: ref.Name},
+		if err := in.reader.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: ref.Name},
 			policy); client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("get %s %s/%s: %w", ref.Kind, p.Namespace, ref.Name, err)
 		}
 		return policy.Spec.Overrides, nil
 	}
 	policy := &topology.ClusterFederationPolicy{}
-	if err := r.client.Get(ctx, client.ObjectKey{Name: ref.Name}, policy); client.IgnoreNotFound(err) != nil {
+	if err := in.reader.Get(ctx, client.ObjectKey{Name: ref.Name}, policy); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("get %s %s: %w", ref.Kind, ref.Name, err)
 	}
 	return policy.Spec.Overrides, nil
 }
 
 // budgets returns the members of a placement whose agents read budgets, nil for a kind that is not sent with one.
-func (r *Reconciler) budgets(
+func (in inputs) budgets(
 	ctx context.Context,
 	kind kinds.Kind,
 	p *topology.WorkloadPlacement,
@@ -91,7 +113,7 @@ func (r *Reconciler) budgets(
 			continue
 		}
 		member := &topology.MemberCluster{}
-		if err := r.client.Get(ctx, client.ObjectKey{Name: name}, member); client.IgnoreNotFound(err) != nil {
+		if err := in.reader.Get(ctx, client.ObjectKey{Name: name}, member); client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("get MemberCluster %s: %w", name, err)
 		}
 		reads[name] = member.Status.Reads(topology.OrderFormatBudget)
@@ -132,7 +154,7 @@ func formatsChanged() predicate.Predicate {
 
 // divider returns the object by which the replicas of a placement were divided, nil for none. It returns false where
 // that object has changed: a placement that answers the change follows.
-func (r *Reconciler) divider(
+func (in inputs) divider(
 	ctx context.Context,
 	kind kinds.Kind,
 	p *topology.WorkloadPlacement,
@@ -142,7 +164,7 @@ func (r *Reconciler) divider(
 		return nil, true, nil
 	}
 	object := kind.Divider.New()
-	if err := r.client.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: ref.Name}, object); apierrors.IsNotFound(
+	if err := in.reader.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: ref.Name}, object); apierrors.IsNotFound(
 		err,
 	) {
 		return nil, false, nil

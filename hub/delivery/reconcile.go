@@ -84,26 +84,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 		s.object.GetGeneration() != s.placement.Spec.Workload.Generation:
 		return ctrl.Result{}, nil // the placement that answers this object comes, or does not (frozen)
 	}
-	overrides, same, err := r.overrides(ctx, s.placement)
+	add, same, err := inputs{r.client}.additions(ctx, kind, s.placement)
 	if err != nil || !same {
 		return ctrl.Result{}, err
 	}
-	divider, same, err := r.divider(ctx, kind, s.placement)
-	if err != nil || !same {
-		return ctrl.Result{}, err
-	}
-	var subsets map[string]map[string]map[string]any
 	if kind.Former != nil && kind.Former.In(s.object, s.placement.Spec.Cells) {
-		if subsets, err = subsetsOf(kind, s.works); err != nil {
+		if add.subsets, err = subsetsOf(kind, s.works); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
-	budgets, err := r.budgets(ctx, kind, s.placement)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	works, refusal, err := plan(kind, key, r.hubID, placement.InForce(kind, s.object, s.placement), s.placement,
-		additions{overrides, divider, subsets, budgets})
+	works, refusal, err := plan(kind, key, r.hubID, placement.InForce(kind, s.object, s.placement), s.placement, add)
 	if err != nil {
 		return ctrl.Result{}, err
 	}

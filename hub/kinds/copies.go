@@ -322,6 +322,15 @@ func never() []Kind {
 		Kind{GVK: apps.ImageListPullJobKind, Mode: Never})
 }
 
+// NeverKinds returns the kinds that no hub places.
+func NeverKinds() []schema.GroupVersionKind {
+	var all []schema.GroupVersionKind
+	for _, row := range never() {
+		all = append(all, row.GVK)
+	}
+	return all
+}
+
 // NeverPlaced returns why a hub never places a kind and what to do, and false for any other kind.
 func NeverPlaced(kind schema.GroupKind) (string, bool) {
 	row, ok := tableOf(never()...)[kind]

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -22,9 +23,8 @@ import (
 )
 
 // remember keeps the template that a decision leaves as a ControllerRevision, before the decision is written: it is
-// the last that knows it. Its number is the sequence of the order that brought it, or higher, so that later templates
-// have higher ones, also after the workload was let go and is placed anew. Creating a workload writes none, nor does a
-// question of what members have.
+// the last that knows it. Its number is one above the newest of those that are kept, so that later templates have higher
+// ones without gaps. Creating a workload writes none, nor does a question of what members have.
 func (r *Reconciler) remember(ctx context.Context, s *State, next *topology.WorkloadPlacementSpec) error {
 	last := &s.Placement.Spec
 	if last.Revision == next.Revision || last.Template == nil || decision.Looks(last) {
@@ -49,7 +49,10 @@ func (r *Reconciler) remember(ctx context.Context, s *State, next *topology.Work
 			Annotations:     map[string]string{topology.AnnotationLeftFor: next.Revision},
 			OwnerReferences: []metav1.OwnerReference{ownerOf(next)},
 		},
-		Data: runtime.RawExtension{Raw: data}, Revision: last.RevisionSequence,
+		Data: runtime.RawExtension{Raw: data}, Revision: 1,
+	}
+	if cause := s.Placement.Annotations[topology.AnnotationChangeCause]; cause != "" {
+		revision.Annotations[topology.AnnotationChangeCause] = cause
 	}
 	for _, other := range kept {
 		if other.Name != revision.Name {
@@ -116,12 +119,57 @@ func renewed(template *kinds.Template, stands, revision *appsv1.ControllerRevisi
 	for key, value := range revision.Labels {
 		metav1.SetMetaDataLabel(&next.ObjectMeta, key, value)
 	}
-	metav1.SetMetaDataAnnotation(
-		&next.ObjectMeta,
-		topology.AnnotationLeftFor,
-		revision.Annotations[topology.AnnotationLeftFor],
-	)
+	delete(next.Annotations, topology.AnnotationChangeCause)
+	for key, value := range revision.Annotations {
+		metav1.SetMetaDataAnnotation(&next.ObjectMeta, key, value)
+	}
 	return next
+}
+
+// maxCause is the longest change cause that is kept, in bytes.
+const maxCause = 1024
+
+// causeOf returns what the user says about the template of now, "" for nothing.
+func causeOf(object client.Object) string {
+	if object == nil {
+		return ""
+	}
+	cause := object.GetAnnotations()[topology.AnnotationChangeCause]
+	return strings.ToValidUTF8(cause[:min(len(cause), maxCause)], "")
+}
+
+// causeFor returns what the user says about the template of a decision. Where the template of the workload failed and
+// was rolled back, the annotation is about that one: the previous template has the cause that was kept with it.
+func (r *Reconciler) causeFor(ctx context.Context, s *State, next *topology.WorkloadPlacementSpec) (string, error) {
+	switch {
+	case next == nil: // what is frozen is as the hub left it
+		if s.Placement == nil {
+			return "", nil
+		}
+		return s.Placement.Annotations[topology.AnnotationChangeCause], nil
+	case !decision.RolledBack(next) || s.Placement == nil:
+		return causeOf(s.Object), nil
+	case s.Placement.Spec.Revision == next.Revision:
+		return s.Placement.Annotations[topology.AnnotationChangeCause], nil
+	}
+	kept := &appsv1.ControllerRevision{}
+	kept.Namespace, kept.Name = s.name.Namespace, history.Name(s.key.Name, next.Revision)
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(kept), kept); client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("read ControllerRevision %s/%s: %w", kept.Namespace, kept.Name, err)
+	}
+	if s.Object == nil || !metav1.IsControlledBy(kept, s.Object) {
+		return "", nil
+	}
+	return kept.Annotations[topology.AnnotationChangeCause], nil
+}
+
+// withCause writes what the user says about the template onto a placement of it.
+func withCause(p *topology.WorkloadPlacement, cause string) {
+	if cause != "" {
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, topology.AnnotationChangeCause, cause)
+		return
+	}
+	delete(p.Annotations, topology.AnnotationChangeCause)
 }
 
 // sameTemplate reports whether the data of two revisions mean the same.

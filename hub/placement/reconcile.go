@@ -93,6 +93,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 // apply writes the placement when it changed. The cached resourceVersion goes with it, so that two decisions from one
 // state never both stand.
 func (r *Reconciler) apply(ctx context.Context, s *State, next Step) error {
+	cause, err := r.causeFor(ctx, s, next.Spec)
+	if err != nil {
+		return err
+	}
 	switch {
 	case next.Remove:
 		uid := s.Placement.UID
@@ -105,28 +109,13 @@ func (r *Reconciler) apply(ctx context.Context, s *State, next Step) error {
 		if s.Placement == nil || s.Placement.DeletionTimestamp != nil || wire.Foreign(s.Placement) {
 			return nil
 		}
-		return r.stampDigest(ctx, s)
+		return r.stamp(ctx, s, cause)
 	case s.Placement == nil:
-		placement := &topology.WorkloadPlacement{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: s.name.Namespace, Name: s.name.Name,
-				OwnerReferences: []metav1.OwnerReference{blockingOwnerOf(next.Spec, r.rules[s.key.GroupKind()])},
-				Finalizers:      []string{topology.PlacementFinalizer},
-			},
-			Spec: *next.Spec,
-		}
-		withDigest(placement)
-		ctx, end := r.traced(ctx, s.key, next.Spec)
-		err := r.create(ctx, s.key, placement)
-		if end(err); err != nil {
-			return fmt.Errorf("create placement of %s: %w", s.key.Sentence(), err)
-		}
-		r.written.Wrote(s.key, placement.ResourceVersion)
-		return nil
+		return r.place(ctx, s, next.Spec, cause)
 	case next.Spec == nil: // what is frozen is as the hub left it
 		next.Spec = &s.Placement.Spec
 	case !s.restored && equality.Semantic.DeepEqual(&s.Placement.Spec, next.Spec):
-		return r.stampDigest(ctx, s)
+		return r.stamp(ctx, s, cause)
 	}
 	if err := r.remember(ctx, s, next.Spec); err != nil {
 		return err
@@ -134,17 +123,44 @@ func (r *Reconciler) apply(ctx context.Context, s *State, next Step) error {
 	placement := s.Placement.DeepCopy()
 	placement.Spec = *next.Spec
 	withDigest(placement)
+	withCause(placement, cause)
 	controllerutil.AddFinalizer(placement, topology.PlacementFinalizer)
-	for i := range placement.OwnerReferences { // of a placement that an older hub made
-		if o := &placement.OwnerReferences[i]; o.UID == next.Spec.Workload.UID {
-			o.BlockOwnerDeletion = blockingOwnerOf(next.Spec, r.rules[s.key.GroupKind()]).BlockOwnerDeletion
-		}
-	}
+	r.renewOwner(s.key, placement)
 	ctx, end := r.traced(ctx, s.key, next.Spec)
-	err := r.client.Update(ctx, placement, store.ManagerPlacement)
+	err = r.client.Update(ctx, placement, store.ManagerPlacement)
 	if end(err); err != nil {
 		return fmt.Errorf("update placement of %s: %w", s.key.Sentence(), err)
 	}
 	r.written.Wrote(s.key, placement.ResourceVersion)
 	return nil
+}
+
+// place writes the first placement of a workload.
+func (r *Reconciler) place(ctx context.Context, s *State, spec *topology.WorkloadPlacementSpec, cause string) error {
+	placement := &topology.WorkloadPlacement{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.name.Namespace, Name: s.name.Name,
+			OwnerReferences: []metav1.OwnerReference{blockingOwnerOf(spec, r.rules[s.key.GroupKind()])},
+			Finalizers:      []string{topology.PlacementFinalizer},
+		},
+		Spec: *spec,
+	}
+	withDigest(placement)
+	withCause(placement, cause)
+	ctx, end := r.traced(ctx, s.key, spec)
+	err := r.create(ctx, s.key, placement)
+	if end(err); err != nil {
+		return fmt.Errorf("create placement of %s: %w", s.key.Sentence(), err)
+	}
+	r.written.Wrote(s.key, placement.ResourceVersion)
+	return nil
+}
+
+// renewOwner sets what an owner reference lacks that an older hub made.
+func (r *Reconciler) renewOwner(key wire.Key, placement *topology.WorkloadPlacement) {
+	for i := range placement.OwnerReferences {
+		if o := &placement.OwnerReferences[i]; o.UID == placement.Spec.Workload.UID {
+			o.BlockOwnerDeletion = blockingOwnerOf(&placement.Spec, r.rules[key.GroupKind()]).BlockOwnerDeletion
+		}
+	}
 }

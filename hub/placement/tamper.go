@@ -71,14 +71,17 @@ func (d *decisions) of(key wire.Key, p *topology.WorkloadPlacement) (own *topolo
 	return own, true
 }
 
-// stampDigest writes a placement with the hub's decision whose digest is missing or another one: a hub of an earlier
-// version wrote it, or the digest was removed. The whole object is written, so that no earlier names of fields remain.
-func (r *Reconciler) stampDigest(ctx context.Context, s *State) error {
-	if s.Placement.Annotations[topology.AnnotationDecision] == wire.DigestOf(&s.Placement.Spec) {
+// stamp writes a placement with the hub's decision whose digest is missing or another one: a hub of an earlier version
+// wrote it, or the digest was removed; or whose change cause is another one. The whole object is written, so that no
+// earlier names of fields remain.
+func (r *Reconciler) stamp(ctx context.Context, s *State, cause string) error {
+	if s.Placement.Annotations[topology.AnnotationDecision] == wire.DigestOf(&s.Placement.Spec) &&
+		s.Placement.Annotations[topology.AnnotationChangeCause] == cause {
 		return nil
 	}
 	stamped := s.Placement.DeepCopy()
 	withDigest(stamped)
+	withCause(stamped, cause)
 	if err := r.client.Update(ctx, stamped, store.ManagerPlacement); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the digest of the placement of %s: %w", s.key.Sentence(), err)
 	}

@@ -193,3 +193,12 @@ func copied(object client.Object, options *client.ListOptions) runtime.Object {
 }
 
 func labelsOf(object client.Object) labels.Set { return object.GetLabels() }
+
+// Clone returns a snapshot with the same objects and no indexes. What is put into one of the two is not in the other.
+func (s *Snapshot) Clone() *Snapshot {
+	out := New(s.scheme)
+	for gvk, k := range s.kinds {
+		out.kind(gvk).byKey = maps.Clone(k.byKey)
+	}
+	return out
+}

@@ -116,9 +116,11 @@ func (c *Controller[T, M]) Revise(
 	update := r.unchanged(status)
 	if update == nil {
 		update, r.Collisions, err = history.Revise(ctx, c.History, owner, r.Stored, *template, status.Collisions)
-		if err != nil {
-			return err
-		}
+	} else {
+		update, err = c.History.Mark(ctx, owner, update)
+	}
+	if err != nil {
+		return err
 	}
 	// The template of the spec means the same as the stored one, which need not be decoded.
 	r.Update = Revision{

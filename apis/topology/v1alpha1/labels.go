@@ -23,6 +23,10 @@ const (
 	// template. What a workload ran before is the template that was left for the one of now, and no other.
 	AnnotationLeftFor = "topology.flotilla.dev/left-for"
 
+	// AnnotationChangeCause is kubectl's: on a workload, why its template is what it is. A hub keeps it on the
+	// WorkloadPlacement, and with the ControllerRevision of a template that the workload left.
+	AnnotationChangeCause = "kubernetes.io/change-cause"
+
 	// AnnotationDecision is on a WorkloadPlacement: the digest of the decision, as the hub made it. A spec that has
 	// another one was edited by somebody else; nothing is delivered by it, and the hub puts its own decision back.
 	AnnotationDecision = "topology.flotilla.dev/decision"

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
 // LabelHash is on the revisions of most kinds: their hash.
@@ -40,12 +42,23 @@ func (o Owner) New(data []byte, number int64, collisionCount *int32) *appsv1.Con
 			Name:            Name(o.Object.GetName(), hash),
 			Namespace:       o.Object.GetNamespace(),
 			Labels:          labels,
-			Annotations:     maps.Clone(o.Annotations),
+			Annotations:     o.annotations(),
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(o.Object, o.Kind)},
 		},
 		Data:     runtime.RawExtension{Raw: data},
 		Revision: number,
 	}
+}
+
+// annotations are those of a new revision: with kubectl's change cause of the owner, if it has one.
+func (o Owner) annotations() map[string]string {
+	cause := o.Object.GetAnnotations()[topology.AnnotationChangeCause]
+	if cause == "" {
+		return maps.Clone(o.Annotations)
+	}
+	all := map[string]string{topology.AnnotationChangeCause: cause}
+	maps.Copy(all, o.Annotations)
+	return all
 }
 
 // ShortHash returns the hash of a revision: its label, or else what its name says behind the owner's.

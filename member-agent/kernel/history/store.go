@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
 // Store reads and writes revisions. Client may read from a cache; Live reads from the API server and is asked only when
@@ -79,8 +82,8 @@ func (s Store) List(ctx context.Context, owner Owner) ([]*appsv1.ControllerRevis
 const maxCollisions = 10
 
 // Revise returns the revision of this template, which is then the newest one: an existing revision that means the same
-// (renumbered if it is not the newest), or a new one. It writes nothing when the newest revision is that of the
-// template. collisionCount may be nil; the count to store in the owner's status is returned.
+// (renumbered if it is not the newest), or a new one. Its change cause becomes that of the owner. It writes nothing when
+// the newest revision is that of the template with that cause. collisionCount may be nil; the count to store in the owner's status is returned.
 func Revise[T any](ctx context.Context, s Store, owner Owner, revisions []*appsv1.ControllerRevision, template T,
 	collisionCount *int32) (*appsv1.ControllerRevision, *int32, error) {
 	count := int32(0)
@@ -107,16 +110,36 @@ func Revise[T any](ctx context.Context, s Store, owner Owner, revisions []*appsv
 	return revision, &count, err
 }
 
-// renumber makes an existing revision the newest, unless it is.
+// renumber makes an existing revision the newest, unless it is, and gives it the change cause of the owner.
 func (s Store) renumber(ctx context.Context, owner Owner, revision *appsv1.ControllerRevision,
 	next int64) (*appsv1.ControllerRevision, error) {
-	if revision.Revision == next-1 {
+	changed := revision.DeepCopy()
+	if revision.Revision != next-1 {
+		changed.Revision = next
+	}
+	return s.mark(ctx, owner, revision, changed)
+}
+
+// Mark gives the newest revision the change cause of its owner, or removes one that the owner does not have: kubectl
+// annotate changes it after the template. It writes only if they differ, and returns the revision as it is then.
+func (s Store) Mark(ctx context.Context, owner Owner,
+	newest *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
+	return s.mark(ctx, owner, newest, newest.DeepCopy())
+}
+
+// mark writes a changed revision with the change cause of its owner, if it differs from the revision.
+func (s Store) mark(ctx context.Context, owner Owner, revision,
+	changed *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
+	if cause := owner.Object.GetAnnotations()[topology.AnnotationChangeCause]; cause != "" {
+		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, topology.AnnotationChangeCause, cause)
+	} else {
+		delete(changed.Annotations, topology.AnnotationChangeCause)
+	}
+	if changed.Revision == revision.Revision && maps.Equal(changed.Annotations, revision.Annotations) {
 		return revision, nil
 	}
-	changed := revision.DeepCopy()
-	changed.Revision = next
 	if err := s.Client.Patch(ctx, changed, client.MergeFrom(revision)); err != nil {
-		return nil, fmt.Errorf("renumber ControllerRevision %s: %w", client.ObjectKeyFromObject(revision), err)
+		return nil, fmt.Errorf("set the number and the change cause of ControllerRevision %s: %w", client.ObjectKeyFromObject(revision), err)
 	}
 	if s.Fresh != nil {
 		s.Fresh.Changed(owner.Object.GetUID(), client.ObjectKeyFromObject(changed), changed.ResourceVersion)

@@ -1,6 +1,9 @@
 package history_test
 
 import (
+	"context"
+	"fmt"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -9,7 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 )
 
@@ -70,6 +75,58 @@ func TestRevise(t *testing.T) {
 	must(t, store.Delete(ctx, []*appsv1.ControllerRevision{own, own}))
 	if err := c.Get(ctx, client.ObjectKeyFromObject(own), own); client.IgnoreNotFound(err) != nil || err == nil {
 		t.Errorf("after Delete: %v", err)
+	}
+}
+
+// TestChangeCause: the newest revision has the change cause of its owner, also when that changes after the template, and
+// the others keep theirs. At rest nothing is written.
+func TestChangeCause(t *testing.T) {
+	ctx := t.Context()
+	meta := &metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u1"}
+	owner := history.Owner{Object: meta, Kind: appsv1.SchemeGroupVersion.WithKind("CloneSet")}
+	writes := 0
+	c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{Patch: func(ctx context.Context,
+		c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
+		writes++
+		return c.Patch(ctx, o, patch, options...)
+	}})
+	store := history.Store{Client: c, Live: c}
+	for _, step := range []struct {
+		cause, image, want string
+		writes             int
+	}{
+		{"one", "nginx:1", "1 nginx:1 one", 0},
+		{"one", "nginx:2", "1 nginx:1 one, 2 nginx:2 one", 0},
+		{"two", "nginx:2", "1 nginx:1 one, 2 nginx:2 two", 1}, // kubectl set image, then kubectl annotate
+		{"two", "nginx:2", "1 nginx:1 one, 2 nginx:2 two", 0},
+		{"", "nginx:2", "1 nginx:1 one, 2 nginx:2", 1},
+		{"back", "nginx:1", "2 nginx:2, 3 nginx:1 back", 1},
+		{"", "nginx:2", "3 nginx:1 back, 4 nginx:2", 1},
+	} {
+		meta.Annotations = map[string]string{topology.AnnotationChangeCause: step.cause}
+		all := func() []*appsv1.ControllerRevision {
+			var list appsv1.ControllerRevisionList
+			must(t, c.List(ctx, &list))
+			var out []*appsv1.ControllerRevision
+			for i := range list.Items {
+				out = append(out, &list.Items[i])
+			}
+			history.Sort(out)
+			return out
+		}
+		writes = 0
+		_, _, err := history.Revise(ctx, store, owner, all(), template(step.image), nil)
+		must(t, err)
+		var texts []string
+		for _, r := range all() {
+			stored, err := history.Decode[corev1.PodTemplateSpec](r.Data.Raw)
+			must(t, err)
+			texts = append(texts, strings.TrimSpace(fmt.Sprint(r.Revision, " ", stored.Spec.Containers[0].Image, " ",
+				r.Annotations[topology.AnnotationChangeCause])))
+		}
+		if got := strings.Join(texts, ", "); got != step.want || writes != step.writes {
+			t.Errorf("%+v: %s with %d writes", step, got, writes)
+		}
 	}
 }
 

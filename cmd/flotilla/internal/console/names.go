@@ -70,6 +70,12 @@ func Workload(text, namespace string) (wire.Key, error) {
 	}
 	switch len(matching) {
 	case 0:
+		if instead := neverPlaced(strings.ToLower(kind)); instead != "" {
+			return wire.Key{}, Usagef("no hub places a %s", instead)
+		}
+		if instead := native(strings.ToLower(kind)); instead != "" {
+			return wire.Key{}, Usagef("%q is no kind that the hub places: %s", kind, instead)
+		}
 		slices.Sort(known)
 		return wire.Key{}, Usagef("%q is no kind that the hub places; the kinds are %s", kind, strings.Join(known, ", "))
 	case 1:
@@ -77,6 +83,39 @@ func Workload(text, namespace string) (wire.Key, error) {
 	}
 	slices.Sort(matching)
 	return wire.Key{}, Usagef("%q is a kind of several groups; write %s", kind, strings.Join(matching, " or "))
+}
+
+// neverPlaced returns why no hub places a kind and what to do, "" for a kind of which that is not known.
+func neverPlaced(text string) string {
+	for _, gvk := range kinds.NeverKinds() {
+		if isNamed(gvk, text) {
+			instead, _ := kinds.NeverPlaced(gvk.GroupKind())
+			return instead
+		}
+	}
+	return ""
+}
+
+// native says what to use for a kind of Kubernetes itself, "" for any other text.
+func native(text string) string {
+	bare, _, _ := strings.Cut(text, ".")
+	switch bare {
+	case "deploy", "deployment", "deployments":
+		return "use a CloneSet, or a UnitedDeployment with a deploymentTemplate (clone/NAME, ud/NAME)"
+	case "rs", "replicaset", "replicasets":
+		return "use a CloneSet (clone/NAME)"
+	case "sts", "statefulset", "statefulsets":
+		return "use a StatefulSet of apps.kruise.io (asts/NAME)"
+	case "ds", "daemonset", "daemonsets":
+		return "use a DaemonSet of apps.kruise.io (ads/NAME)"
+	case "job", "jobs":
+		return "use a BroadcastJob (bcj/NAME), or look at the Job with kubectl"
+	case "cj", "cronjob", "cronjobs":
+		return "use an AdvancedCronJob (acj/NAME)"
+	case "po", "pod", "pods":
+		return "name the workload that has the pod; flotilla logs and flotilla exec take pods"
+	}
+	return ""
 }
 
 // isNamed reports whether a lower-case text means the kind: its name, plural or short name, and after a dot its group,

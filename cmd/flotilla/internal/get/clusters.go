@@ -35,12 +35,12 @@ func NewCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	command.AddCommand(newClusters())
+	command.AddCommand(newClusters(), newWorkloads())
 	return command
 }
 
 func newClusters() *cobra.Command {
-	hub, output := &console.Hub{}, console.Output("")
+	hub, output, watch := &console.Hub{}, console.Output(""), false
 	command := &cobra.Command{
 		Use:     "clusters [NAME...]",
 		Aliases: []string{"cluster", "members"},
@@ -49,11 +49,16 @@ func newClusters() *cobra.Command {
 
 CONTACT is how long ago the agent renewed its Lease, PODS is available/all of what the hub placed there, as the agent told it last, and CPU and
 MEMORY are what pods request of what the nodes give. Below the table stands what is wrong, a line each.`,
-		Example:           "  flotilla get clusters\n  flotilla get clusters east west -o json",
+		Example:           "  flotilla get clusters\n  flotilla get clusters -w\n  flotilla get clusters east west -o json",
 		ValidArgsFunction: hub.CompleteMembers,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := output.Check(); err != nil {
 				return err
+			}
+			if watch {
+				return hub.Follow(cmd.Context(), cmd.OutOrStdout(), output,
+					[]client.Object{&topology.MemberCluster{}, &work.Work{}, &coordinationv1.Lease{}},
+					func(ctx context.Context, c client.Reader) (string, error) { return clustersText(ctx, c, args, output) })
 			}
 			c, err := hub.Client()
 			if err != nil {
@@ -74,7 +79,22 @@ MEMORY are what pods request of what the nodes give. Below the table stands what
 	}
 	hub.AddFlags(command)
 	output.AddFlag(command)
+	command.Flags().BoolVarP(&watch, "watch", "w", false, "show it again whenever it changes, until interrupted")
 	return command
+}
+
+// clustersText returns the members as they are printed.
+func clustersText(ctx context.Context, c client.Reader, names []string, output console.Output) (string, error) {
+	clusters, err := gather(ctx, c, names, clock.RealClock{}.Now())
+	if err != nil {
+		return "", err
+	}
+	if len(clusters) == 0 && output == "text" {
+		return "There are no members. Next: flotilla join NAME\n", nil
+	}
+	var text strings.Builder
+	err = output.Print(&text, clusters, func(out io.Writer) error { return write(out, clusters) })
+	return text.String(), err
 }
 
 // Cluster is a member, as the hub knows it.

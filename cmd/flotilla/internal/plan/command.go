@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,12 +15,9 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	fleethub "github.com/flotilla-dev/flotilla/hub"
-	"github.com/flotilla-dev/flotilla/hub/explain"
-	"github.com/flotilla-dev/flotilla/hub/forecast"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/policy"
 	"github.com/flotilla-dev/flotilla/hub/snapshot"
-	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -40,9 +35,11 @@ type verb struct {
 func NewCommand() *cobra.Command {
 	v := &verb{}
 	command := &cobra.Command{
-		Use:   "plan -f FILE",
-		Short: "Say what the hub would do about workloads, without doing it",
-		Long: `Say what the hub would do about workloads, without doing it.
+		Use:     "plan -f FILE",
+		Aliases: []string{"diff"},
+		Short:   "Say what the hub would do about workloads, without doing it",
+		Long: `Say what the hub would do about workloads, without doing it: what goes where, which fields change in
+which member, which pods restart or are replaced, and in which waves.
 
 The decision is made by the hub's own code, here. Members, policies and present placements are those of the hub, or,
 with --members, those of files alone: then no cluster is asked. What files of -f hold goes over that, as if it were
@@ -54,7 +51,8 @@ are left out, each with a note. A file that -f names itself has to hold objects.
 
 All mistakes of all files are reported at once. If they are in workloads of a folder, the rest is planned nevertheless.
 
-The exit code is 0 if every replica has a place, and 1 if not, or if a file has a mistake.`,
+The exit code is 0 if every replica has a place, and 1 if not, or if a file has a mistake: also for a policy that would
+not be Ready, or that names a member, zone or region that does not exist.`,
 		Example: `  flotilla plan -f web.yaml
   flotilla plan -f web.yaml --members fleet.yaml -o json
   kubectl kustomize overlays/production | flotilla plan -f -
@@ -91,13 +89,13 @@ func (v *verb) run(cmd *cobra.Command) error {
 	}
 	results := planned.workloads
 	if len(results) > 0 || len(planned.mistakes) == 0 {
-		print := func(out io.Writer) error { return write(out, results) }
+		print := func(out io.Writer) error { return Write(out, results) }
 		if err := v.output.Print(cmd.OutOrStdout(), &Result{Workloads: results}, print); err != nil {
 			return err
 		}
 	}
 	failed := planned.mistakes
-	if n := len(slices.DeleteFunc(slices.Clone(results), func(p explain.Planned) bool { return p.Complete })); n > 0 {
+	if n := len(slices.DeleteFunc(slices.Clone(results), func(w Workload) bool { return w.Complete })); n > 0 {
 		failed = append(failed, fmt.Errorf("%d of %d workloads would not be placed as they ask", n, len(results)))
 	}
 	return errors.Join(failed...)
@@ -105,12 +103,12 @@ func (v *verb) run(cmd *cobra.Command) error {
 
 // Result is what plan prints.
 type Result struct {
-	Workloads []explain.Planned `json:"workloads"`
+	Workloads []Workload `json:"workloads"`
 }
 
 // outcome is the plan, and what there is to say about the files.
 type outcome struct {
-	workloads []explain.Planned
+	workloads []Workload
 	notes     []string
 	// mistakes are those of files that do not keep the rest from being planned.
 	mistakes []error
@@ -134,37 +132,20 @@ func (v *verb) plan(ctx context.Context, in io.Reader) (out outcome, err error) 
 		return out, errors.Join(append(asked.mistakes, err)...)
 	}
 	out.mistakes = asked.mistakes
-	keys := map[wire.Key]bool{}
-	for _, object := range asked.objects {
-		if err := base.Apply(object, time.Now()); err != nil {
-			return out, err
-		}
-		if key, ok := keyOf(object); ok {
-			keys[key] = true
-		}
-	}
-	completed, err := base.Complete()
+	workloads, completed, err := Preview(ctx, base, asked.objects...)
 	out.notes = append(out.notes, completed...)
 	if err != nil {
 		return out, err
 	}
-	told, err := policyNotes(ctx, base, kinds.All(reader.BuiltIns), asked.objects)
-	out.notes = append(out.notes, told...)
+	mistakes, err := policyMistakes(ctx, base, kinds.All(reader.BuiltIns), asked.objects)
+	out.mistakes = append(out.mistakes, mistakes...)
 	if err != nil {
 		return out, err
 	}
-	if out.workloads, err = Foresee(ctx, base); err != nil {
-		return out, err
-	}
-	if len(keys) > 0 {
-		// Beside what the files name, whatever changes by them.
-		out.workloads = slices.DeleteFunc(out.workloads, func(p explain.Planned) bool {
-			return !keys[p.Key] && len(p.Changes) == 0
-		})
-	}
+	out.workloads = workloads
 	if len(out.workloads) == 0 && len(out.mistakes) == 0 {
 		err = errors.New("no workload is in the files, nor in the fleet; " +
-			"name a file with a CloneSet or a UnitedDeployment with -f")
+			"name a file with a workload with -f")
 	}
 	return out, err
 }
@@ -209,11 +190,11 @@ func (v *verb) base(ctx context.Context, empty *snapshot.Snapshot, asked *files)
 	return recorded, err
 }
 
-// policyNotes says of each policy of the files what would keep it from holding, and what it names that is not there.
-func policyNotes(
+// policyMistakes says of each policy of the files what would keep it from holding, and what it names that is not there.
+func policyMistakes(
 	ctx context.Context, base *snapshot.Snapshot, rules kinds.Table, objects []client.Object,
-) ([]string, error) {
-	var notes []string
+) ([]error, error) {
+	var mistakes []error
 	for _, object := range objects {
 		kind := object.GetObjectKind().GroupVersionKind().Kind
 		key := policy.Key{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
@@ -225,15 +206,15 @@ func policyNotes(
 		ready, err := policy.Condition(ctx, base, rules, key)
 		switch {
 		case err != nil:
-			return notes, err
+			return mistakes, err
 		case ready.Status == metav1.ConditionFalse:
-			notes = append(notes, fmt.Sprintf("%s %s would not be Ready (%s): %s",
+			mistakes = append(mistakes, fmt.Errorf("%s %s would not be Ready (%s): %s",
 				key.Kind, key.Name, ready.Reason, ready.Message))
 		case ready.Message != policy.Holds:
-			notes = append(notes, fmt.Sprintf("%s %s: %s", key.Kind, key.Name, ready.Message))
+			mistakes = append(mistakes, fmt.Errorf("%s %s: %s", key.Kind, key.Name, ready.Message))
 		}
 	}
-	return notes, nil
+	return mistakes, nil
 }
 
 // keyOf returns the name of a workload; false for other objects.
@@ -241,88 +222,4 @@ func keyOf(object client.Object) (wire.Key, bool) {
 	gvk := object.GetObjectKind().GroupVersionKind()
 	rule, ok := kinds.Workloads()[gvk.GroupKind()]
 	return wire.KeyFor(gvk.GroupKind(), object), ok && rule.GVK == gvk
-}
-
-// Foresee returns the plan of every workload of a snapshot, in the order of kind, namespace and name. The snapshot is
-// not changed any more.
-func Foresee(ctx context.Context, s *snapshot.Snapshot) ([]explain.Planned, error) {
-	if err := store.Index(ctx, s); err != nil {
-		return nil, err
-	}
-	// A fleet of files may have no hub yet, and then no reports.
-	hubID, err := store.HubID(ctx, s)
-	if client.IgnoreNotFound(errors.Unwrap(err)) != nil {
-		return nil, err
-	}
-	foresight := forecast.New(s, hubID)
-	var results []explain.Planned
-	for _, object := range s.Objects() {
-		key, ok := keyOf(object)
-		if !ok {
-			continue
-		}
-		outcome, err := foresight.Of(ctx, key)
-		if err != nil {
-			return nil, err
-		}
-		results = append(results, explain.Plan(key, &outcome))
-	}
-	return results, nil
-}
-
-// write writes the plans as text.
-func write(out io.Writer, results []explain.Planned) error {
-	for i := range results {
-		p := &results[i]
-		var text strings.Builder
-		if i > 0 {
-			text.WriteString("\n")
-		}
-		fmt.Fprintf(&text, "%s: %s\n", p.Key.Sentence(), headline(p))
-		if len(p.Cells) > 0 {
-			text.WriteString("CLUSTER\tZONE\tSUBSET\tNOW\tPLAN\tWHY\n")
-		}
-		for _, c := range p.Cells {
-			why := c.Reason.Code + ": " + c.Why
-			if c.Passed {
-				why = "before: " + c.Why // its code would be taken for what holds now
-			}
-			fmt.Fprintf(&text, "%s\t%s\t%s\t%d\t%d\t%s\n", c.Cluster, dash(c.Zone), dash(c.Subset), c.Present, c.Replicas, why)
-		}
-		for _, u := range p.Unplaced {
-			fmt.Fprintf(&text, "not placed\t-\t%s\t-\t%d\t%s: %s\n", dash(u.Subset), u.Replicas, u.Reason.Code, u.Why)
-		}
-		if p.Moved > 0 {
-			fmt.Fprintf(&text, "%d replicas move: %s\n", p.Moved, strings.Join(p.Changes, ", "))
-		}
-		if err := console.Table(out, text.String()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// headline says the result in one sentence.
-func headline(p *explain.Planned) string {
-	counts := fmt.Sprintf("%d replicas, %d placed", p.Replicas, p.Placed)
-	switch {
-	case p.Reason == "" && !p.Removed:
-		return "the hub does not place it, because its namespace is not federated"
-	case p.Removed && p.Message == "":
-		return "what is placed is removed"
-	case p.Removed:
-		return "what is placed is removed: " + p.Message
-	case !p.Decided:
-		return "not placed anew (" + p.Reason + "): " + p.Message
-	case p.PerMember:
-		return p.Message
-	}
-	return counts + ": " + p.Message
-}
-
-func dash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/podtemplate"
 	"github.com/flotilla-dev/flotilla/hub/decision"
 	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
@@ -26,7 +27,11 @@ func (w *workload) target(ctx context.Context, c client.Client, number int64) (*
 	}
 	switch p, _, err := store.FindPlacement(ctx, c, w.key); {
 	case p != nil:
-		return w.before(&p.Spec)
+		to, err := w.before(&p.Spec)
+		if err == nil && to.Number == 0 { // the template of the placement, which no revision has
+			to.Cause = p.Annotations[topology.AnnotationChangeCause]
+		}
+		return to, err
 	case err != nil && !meta.IsNoMatchError(err): // a cluster without a hub has no placements
 		return nil, fmt.Errorf("cannot tell what runs, so name a revision with --to-revision: %w", err)
 	}
@@ -76,7 +81,7 @@ func (w *workload) placed(p *topology.WorkloadPlacementSpec) (*Revision, error) 
 	if err != nil {
 		return nil, fmt.Errorf("read the template that %s is placed with: %w", w.key.Sentence(), err)
 	}
-	same, err := sameTemplate(template, podTemplate(w.object))
+	same, err := sameTemplate(template, podtemplate.Of(w.object))
 	if err != nil || same {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/podtemplate"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 )
@@ -67,7 +68,7 @@ func TestBefore(t *testing.T) {
 		}
 		var p *topology.WorkloadPlacementSpec
 		if tc.placed != "" {
-			template := podTemplate(object).DeepCopy()
+			template := podtemplate.Of(object).DeepCopy()
 			template.Spec.Containers[0].Image = tc.image
 			data, err := history.Canonical(*template)
 			if err != nil {

@@ -5,12 +5,11 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/podtemplate"
 )
 
 // restartedAt is the annotation of kubectl rollout restart: a pod template that differs in it is another one.
@@ -124,7 +123,7 @@ func promote(object client.Object) error {
 // restart makes the pod template another one, so that every pod is made anew, also where pods are else updated in
 // place.
 func restart(object client.Object, now time.Time) error {
-	template := podTemplate(object)
+	template := podtemplate.Of(object)
 	if template == nil {
 		return fmt.Errorf("%s/%s has no pod template: give spec.template", object.GetNamespace(), object.GetName())
 	}
@@ -132,47 +131,5 @@ func restart(object client.Object, now time.Time) error {
 		template.Annotations = map[string]string{}
 	}
 	template.Annotations[restartedAt] = now.UTC().Format(time.RFC3339)
-	return nil
-}
-
-// undecodable reports why the template of an object cannot be decoded: such a template cannot be changed either.
-func undecodable(object client.Object) error {
-	path := field.NewPath("spec", "template")
-	switch o := object.(type) {
-	case *apps.BroadcastJob:
-		return o.Spec.Template.Err(path)
-	case *apps.CloneSet:
-		return o.Spec.Template.Err(path)
-	case *apps.DaemonSet:
-		return o.Spec.Template.Err(path)
-	case *apps.StatefulSet:
-		return o.Spec.Template.Err(path)
-	case *apps.UnitedDeployment:
-		return o.Spec.Template.Err(path)
-	}
-	return nil
-}
-
-// podTemplate returns the pod template within the object, nil if it has none.
-func podTemplate(object client.Object) *corev1.PodTemplateSpec {
-	switch o := object.(type) {
-	case *apps.CloneSet:
-		return &o.Spec.Template.PodTemplateSpec
-	case *apps.DaemonSet:
-		return &o.Spec.Template.PodTemplateSpec
-	case *apps.StatefulSet:
-		return &o.Spec.Template.PodTemplateSpec
-	case *apps.UnitedDeployment:
-		switch t := &o.Spec.Template; {
-		case t.CloneSetTemplate != nil:
-			return &t.CloneSetTemplate.Spec.Template.PodTemplateSpec
-		case t.DeploymentTemplate != nil:
-			return &t.DeploymentTemplate.Spec.Template
-		case t.StatefulSetTemplate != nil:
-			return &t.StatefulSetTemplate.Spec.Template
-		case t.AdvancedStatefulSetTemplate != nil:
-			return &t.AdvancedStatefulSetTemplate.Spec.Template.PodTemplateSpec
-		}
-	}
 	return nil
 }

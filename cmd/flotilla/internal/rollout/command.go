@@ -18,6 +18,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/podtemplate"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
@@ -190,7 +191,7 @@ func applyOnce(
 	if object.GetDeletionTimestamp() != nil {
 		return fmt.Errorf("%s cannot be %s: %s", key.Sentence(), done, conditions.Waiting(object))
 	}
-	if err := undecodable(object); err != nil {
+	if err := podtemplate.Undecodable(object); err != nil {
 		return fmt.Errorf("%s cannot be %s: %w", key.Sentence(), done, err)
 	}
 	base, _ := object.DeepCopyObject().(client.Object) // it is one
@@ -225,12 +226,12 @@ func newStatus(now clock.PassiveClock) *cobra.Command {
 		Short: "Say how far a rollout is, or wait for its end",
 		Long: `Say how far a rollout is, or wait for its end.
 
-Exit codes: 0 it is done, as far as its partition goes, or still going on without --wait; 1 it failed: it is stalled, nothing has
+Exit codes: 0 it is done, as far as its partition goes, or still going on without --watch; 1 it failed: it is stalled, nothing has
 moved for longer than progressDeadlineSeconds, nobody places it, since its namespace is not federated, or it is being deleted;
 124 --timeout is over. An update that you paused, and a wave that waits for
 you, say so and are waited for.`,
 		Example: `  flotilla rollout status clone/api
-  flotilla rollout status ud/web -n shop --wait --timeout 10m`,
+  flotilla rollout status ud/web -n shop --watch --timeout 10m`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: hub.CompleteWorkloads,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -248,8 +249,11 @@ you, say so and are waited for.`,
 	}
 	hub.AddFlags(command)
 	output.AddFlag(command)
-	command.Flags().BoolVarP(&waits, "wait", "w", false, "wait until the rollout is done or has failed")
-	command.Flags().DurationVar(&timeout, "timeout", 15*time.Minute, "how long to wait, with --wait, and for answers")
+	command.Flags().BoolVarP(&waits, "watch", "w", false,
+		"say what is new until the rollout is done or has failed; --wait is the same")
+	command.Flags().BoolVar(&waits, "wait", false, "the same as --watch")
+	_ = command.Flags().MarkHidden("wait") // the flag was added above
+	command.Flags().DurationVar(&timeout, "timeout", 15*time.Minute, "how long to wait, with --watch, and for answers")
 	return command
 }
 
@@ -278,7 +282,7 @@ func follow(
 		if err != nil {
 			return false, err
 		}
-		s := statusOf(object)
+		s := StatusOf(object)
 		if s.unseen && notFederated(ctx, c, key.Namespace) {
 			s = s.inNamespace(now.Since(object.GetCreationTimestamp().Time))
 		}

@@ -18,6 +18,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/podtemplate"
 	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
@@ -90,7 +91,7 @@ func restartContainers(
 
 // askRestart writes the annotation that asks for a restart. sidecars are the SidecarSets of the cluster.
 func askRestart(object client.Object, containers []string, sidecars []apps.SidecarSet, now time.Time) error {
-	if template := podTemplate(object); template != nil {
+	if template := podtemplate.Of(object); template != nil {
 		known := containersOf(template, object.GetNamespace(), sidecars)
 		for _, name := range containers {
 			if !slices.Contains(known, name) {

@@ -19,14 +19,16 @@ import (
 	"sigs.k8s.io/yaml"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/podtemplate"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 )
 
 // Revision is a template that a workload has or had.
 type Revision struct {
-	// Number orders revisions: a later template has a higher one. 0 for one that has none yet, which is the newest.
+	// Number orders revisions: a later template has a higher one, and the template of now the highest. 0: not known.
 	Number int64 `json:"number"`
 	// Name of the revision, as the status of the workload names it.
 	Name string `json:"name"`
@@ -36,6 +38,8 @@ type Revision struct {
 	Created *metav1.Time `json:"created,omitempty"`
 	// Images of the containers, in their order.
 	Images []string `json:"images"`
+	// Cause is what the annotation kubernetes.io/change-cause said of the template; absent where it said nothing.
+	Cause string `json:"cause,omitempty"`
 
 	template *corev1.PodTemplateSpec
 }
@@ -52,7 +56,7 @@ type workload struct {
 
 // historyOf finds the templates that a workload had among stored revisions.
 func historyOf(key wire.Key, object client.Object, stored []appsv1.ControllerRevision) (*workload, error) {
-	now := podTemplate(object)
+	now := podtemplate.Of(object)
 	if now == nil {
 		return nil, fmt.Errorf("%s/%s has no pod template: give spec.template", object.GetNamespace(), object.GetName())
 	}
@@ -63,7 +67,11 @@ func historyOf(key wire.Key, object client.Object, stored []appsv1.ControllerRev
 		}
 	}
 	history.Sort(w.kept)
-	current := Revision{Name: "current", Current: true, Images: images(now), template: now}
+	current := Revision{Number: 1, Name: "current", Current: true, Images: images(now), template: now,
+		Cause: object.GetAnnotations()[topology.AnnotationChangeCause]}
+	if n := len(w.kept); n > 0 {
+		current.Number = w.kept[n-1].Revision + 1
+	}
 	for _, r := range w.kept {
 		template, err := storedTemplate(object, r)
 		if err != nil {
@@ -78,11 +86,15 @@ func historyOf(key wire.Key, object client.Object, stored []appsv1.ControllerRev
 			Name:     r.Name,
 			Created:  &r.CreationTimestamp,
 			Images:   images(template),
+			Cause:    r.Annotations[topology.AnnotationChangeCause],
 			template: template,
 		}
 		if same {
-			revision.Current = true // in a cluster the current one is stored too
-			current = revision
+			// A cluster stores the template of now, as the newest. A hub has stored it when the workload left it earlier.
+			if r == w.kept[len(w.kept)-1] {
+				current.Number = r.Revision
+			}
+			current.Name, current.Created = revision.Name, revision.Created
 			continue
 		}
 		w.revisions = append(w.revisions, revision)
@@ -108,7 +120,8 @@ func storedTemplate(object client.Object, r *appsv1.ControllerRevision) (*corev1
 		if err != nil {
 			return nil, err
 		}
-		if template := podTemplate(&apps.UnitedDeployment{Spec: apps.UnitedDeploymentSpec{Template: subset}}); template != nil {
+		ud := &apps.UnitedDeployment{Spec: apps.UnitedDeploymentSpec{Template: subset}}
+		if template := podtemplate.Of(ud); template != nil {
 			return template, nil
 		}
 		return nil, errors.New("it holds no pod template")
@@ -146,14 +159,24 @@ func pick(key wire.Key, revisions []Revision, number int64) (*Revision, error) {
 	)
 }
 
-// undo gives an object the pod template of a revision; all other fields stay, so its partition holds for the way back
-// too.
+// undo gives an object the pod template of a revision with its change cause, as kubectl does: the cause of the template
+// that is left would be kept for the other one. All other fields stay, so its partition holds for the way back too.
 func undo(object client.Object, r *Revision) error {
-	template := podTemplate(object)
+	template := podtemplate.Of(object)
 	if template == nil {
 		return fmt.Errorf("%s/%s has no pod template: give spec.template", object.GetNamespace(), object.GetName())
 	}
 	*template = *r.template.DeepCopy()
+	annotations := object.GetAnnotations()
+	switch {
+	case r.Cause == "":
+		delete(annotations, topology.AnnotationChangeCause)
+	case annotations == nil:
+		annotations = map[string]string{topology.AnnotationChangeCause: r.Cause}
+	default:
+		annotations[topology.AnnotationChangeCause] = r.Cause
+	}
+	object.SetAnnotations(annotations)
 	return nil
 }
 
@@ -213,11 +236,11 @@ func newHistory() *cobra.Command {
 
 func table(out io.Writer, revisions []Revision) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "REVISION\tNAME\tCREATED\tIMAGES")
+	fmt.Fprintln(w, "REVISION\tNAME\tCREATED\tIMAGES\tCHANGE-CAUSE")
 	for _, r := range revisions {
-		number, created := "-", "-"
-		if r.Number > 0 {
-			number = fmt.Sprint(r.Number)
+		number, created, cause := fmt.Sprint(r.Number), "-", r.Cause
+		if cause == "" {
+			cause = "-"
 		}
 		if r.Current {
 			number += " (current)"
@@ -225,7 +248,7 @@ func table(out io.Writer, revisions []Revision) error {
 		if r.Created != nil {
 			created = r.Created.UTC().Format(time.RFC3339)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", number, r.Name, created, strings.Join(r.Images, ","))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", number, r.Name, created, strings.Join(r.Images, ","), cause)
 	}
 	return w.Flush()
 }
@@ -255,28 +278,5 @@ func newDiff() *cobra.Command {
 	command.Flags().
 		Int64Var(&number, "to-revision", 0, "the revision to compare with; 0 for the one that waves under way leave, or "+
 			"else the one before the current")
-	return command
-}
-
-func newUndo() *cobra.Command {
-	var number int64
-	command := newVerb(
-		"undo",
-		"Give a workload an earlier pod template again, in all clusters",
-		func(ctx context.Context, c client.Client, out io.Writer, key wire.Key) error {
-			w, err := read(ctx, c, key)
-			if err != nil {
-				return err
-			}
-			to, err := w.target(ctx, c, number)
-			if err != nil {
-				return err
-			}
-			return apply(ctx, c, out, key, "taken back to "+to.label(), func(o client.Object) error { return undo(o, to) })
-		},
-	)
-	command.Flags().
-		Int64Var(&number, "to-revision", 0, "the revision to go back to; 0 for the one that waves under way leave, or else "+
-			"the one before the current")
 	return command
 }

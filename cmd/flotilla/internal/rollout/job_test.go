@@ -55,7 +55,7 @@ func TestBroadcastJobs(t *testing.T) {
 	if got := run(promote); got.Annotations[apps.AnnotationPromote] != "2" {
 		t.Errorf("promoted: %+v", got)
 	}
-	status := statusOf(job)
+	status := StatusOf(job)
 	const want = "BroadcastJob ops/repair: Failed; on 6 of 9 nodes the pod has ended, on 5 it succeeded " +
 		"(CheckFailed: check web)\n"
 	if text := status.text(); text != want {

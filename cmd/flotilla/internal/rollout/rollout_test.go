@@ -171,7 +171,7 @@ func TestStatusOf(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			if s := statusOf(tc.object); s.Phase != tc.phase || s.Reason != tc.reason {
+			if s := StatusOf(tc.object); s.Phase != tc.phase || s.Reason != tc.reason {
 				t.Errorf("%+v, want %s with reason %q", s, tc.phase, tc.reason)
 			}
 		})

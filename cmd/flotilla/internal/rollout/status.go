@@ -73,8 +73,17 @@ func byType[C conditions.Own[C]](list []C) map[string]condition {
 	return out
 }
 
-// statusOf reads the status of an object. It is pure.
-func statusOf(object client.Object) Status {
+// Follows reports whether an object is of a kind that has a rollout.
+func Follows(object client.Object) bool {
+	switch object.(type) {
+	case *apps.BroadcastJob, *apps.CloneSet, *apps.DaemonSet, *apps.SidecarSet, *apps.StatefulSet, *apps.UnitedDeployment:
+		return true
+	}
+	return false
+}
+
+// StatusOf reads the status of an object that has a rollout. It is pure.
+func StatusOf(object client.Object) Status {
 	s := Status{Namespace: object.GetNamespace(), Name: object.GetName()}
 	var found map[string]condition
 	var observed int64

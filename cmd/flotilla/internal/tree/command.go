@@ -56,7 +56,7 @@ members that start jobs are counted.`,
 				return err
 			}
 			if v.watch {
-				return v.follow(cmd.Context(), cmd.OutOrStdout())
+				return v.hub.Follow(cmd.Context(), cmd.OutOrStdout(), v.output, shown(), v.text)
 			}
 			c, err := v.hub.Client()
 			if err != nil {
@@ -78,6 +78,26 @@ members that start jobs are counted.`,
 	command.Flags().StringVarP(&v.selector, "selector", "l", "", "show the workloads with these labels")
 	command.Flags().BoolVarP(&v.watch, "watch", "w", false, "show it again whenever it changes, until interrupted")
 	return command
+}
+
+// shown are the kinds of objects that a tree is made from.
+func shown() []client.Object {
+	objects := []client.Object{&topology.WorkloadPlacement{}, &work.Work{}, &topology.MemberCluster{}}
+	for _, rule := range kinds.Workloads() {
+		objects = append(objects, rule.New())
+	}
+	return objects
+}
+
+// text returns the tree as it is printed.
+func (v *verb) text(ctx context.Context, c client.Reader) (string, error) {
+	tree, err := v.look(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	err = v.print(&text, tree)
+	return text.String(), err
 }
 
 // read checks the flags and the arguments.

@@ -1,4 +1,4 @@
-package tree
+package console
 
 import (
 	"context"
@@ -7,23 +7,15 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/kinds"
 )
 
-// notify sends to changed, without waiting, when an object changed that a tree is made from.
-func notify(ctx context.Context, hub cache.Cache, changed chan<- struct{}) error {
+// notify sends to changed, without waiting, when an object of one of the kinds changed.
+func notify(ctx context.Context, hub cache.Cache, objects []client.Object, changed chan<- struct{}) error {
 	tell := func() {
 		select {
 		case changed <- struct{}{}:
 		default:
 		}
-	}
-	objects := []client.Object{&topology.WorkloadPlacement{}, &work.Work{}, &topology.MemberCluster{}}
-	for _, rule := range kinds.Workloads() {
-		objects = append(objects, rule.New())
 	}
 	for _, kind := range objects {
 		informer, err := hub.GetInformer(ctx, kind)

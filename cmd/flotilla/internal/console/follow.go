@@ -1,32 +1,37 @@
-package tree
+package console
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-
-	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // settle is how long a change waits for others, so that a burst is drawn once.
 const settle = 200 * time.Millisecond
 
-// follow shows the tree again whenever it changed, until the context ends: on a terminal in place, else one after the
-// other.
-func (v *verb) follow(ctx context.Context, out io.Writer) error {
-	cfg, scheme, err := v.hub.Config()
+// Follow shows a text again whenever one of the kinds of objects changed and the text with it, until the context ends:
+// on a terminal in place, else one after the other. text makes it from a reader of the hub. What it fails with at first
+// is returned.
+func (h *Hub) Follow(
+	ctx context.Context,
+	out io.Writer,
+	output Output,
+	objects []client.Object,
+	text func(context.Context, client.Reader) (string, error),
+) error {
+	cfg, scheme, err := h.Config()
 	if err != nil {
 		return err
 	}
-	direct, err := v.hub.Client()
+	direct, err := h.Client()
 	if err != nil {
 		return err
 	}
-	if _, err := v.look(ctx, direct); err != nil {
+	if _, err := text(ctx, direct); err != nil {
 		return err // a cache would try for ever
 	}
 	hub, err := cache.New(cfg, cache.Options{Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields()})
@@ -38,20 +43,11 @@ func (v *verb) follow(ctx context.Context, out io.Writer) error {
 	go func() { ended <- hub.Start(ctx) }()
 	defer stop()
 	changed := make(chan struct{}, 1)
-	if err := notify(ctx, hub, changed); err != nil {
+	if err := notify(ctx, hub, objects, changed); err != nil {
 		return endOf(ctx, err)
 	}
-	s := screen{out: out, terminal: v.output == "text" && console.IsTerminal(out), stream: v.output != "text"}
-	text := func(ctx context.Context) (string, error) {
-		tree, err := v.look(ctx, hub)
-		if err != nil {
-			return "", err
-		}
-		var text bytes.Buffer
-		err = v.print(&text, tree)
-		return text.String(), err
-	}
-	return s.follow(ctx, text, changed, ended)
+	s := screen{out: out, terminal: output == "text" && IsTerminal(out), stream: output != "text"}
+	return s.follow(ctx, func(ctx context.Context) (string, error) { return text(ctx, hub) }, changed, ended)
 }
 
 // screen is where a text is shown that changes.
@@ -122,7 +118,7 @@ func (s *screen) draw(text string) error {
 		lead = "\n"
 	}
 	if _, err := io.WriteString(s.out, lead+text); err != nil {
-		return fmt.Errorf("write the tree: %w", err)
+		return fmt.Errorf("write the result: %w", err)
 	}
 	s.shown = text
 	return nil

@@ -1,0 +1,120 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+)
+
+// Field is a field of a member's object that changes.
+type Field struct {
+	// Path names the field. An entry of a list with names is named, as in spec.template.spec.containers[main].image.
+	Path string `json:"path"`
+	// From and To are the values, absent for a field that is added or removed.
+	From any `json:"from,omitempty"`
+	To   any `json:"to,omitempty"`
+}
+
+// changedFields returns what differs between two manifests, in the order of the paths. What the hub itself writes onto
+// objects is left out: it follows from the numbers of the plan.
+func changedFields(before, after []byte) ([]Field, error) {
+	var from, to map[string]any
+	if err := json.Unmarshal(before, &from); err != nil {
+		return nil, fmt.Errorf("read a manifest: %w", err)
+	}
+	if err := json.Unmarshal(after, &to); err != nil {
+		return nil, fmt.Errorf("read a manifest: %w", err)
+	}
+	fields := differences("", from, to)
+	return slices.DeleteFunc(fields, func(f Field) bool {
+		return strings.HasPrefix(f.Path, "metadata.annotations["+topology.GroupVersion.Group+"/")
+	}), nil
+}
+
+// differences compares two values at a path. nil stands for an absent value.
+func differences(path string, from, to any) []Field {
+	a, aIsMap := from.(map[string]any)
+	b, bIsMap := to.(map[string]any)
+	if aIsMap && bIsMap {
+		return inMaps(a, b, func(key string) string { return child(path, key) })
+	}
+	a, aIsNamed := named(from)
+	b, bIsNamed := named(to)
+	if aIsNamed && bIsNamed {
+		return inMaps(a, b, func(key string) string { return path + "[" + key + "]" })
+	}
+	if equality.Semantic.DeepEqual(from, to) {
+		return nil
+	}
+	return []Field{{Path: path, From: from, To: to}}
+}
+
+func inMaps(a, b map[string]any, path func(string) string) []Field {
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(keys)
+	var out []Field
+	for _, key := range slices.Compact(keys) {
+		out = append(out, differences(path(key), a[key], b[key])...)
+	}
+	return out
+}
+
+// named returns a list of objects by their names. It returns false for any other value, and for a list with a name
+// twice or not at all.
+func named(value any) (map[string]any, bool) {
+	list, ok := value.([]any)
+	if !ok || len(list) == 0 {
+		return nil, false
+	}
+	out := map[string]any{}
+	for _, item := range list {
+		object, _ := item.(map[string]any)
+		name, _ := object["name"].(string)
+		if _, twice := out[name]; name == "" || twice {
+			return nil, false
+		}
+		out[name] = object
+	}
+	return out, true
+}
+
+// child returns the path of a field. A name that is no plain word, as that of an annotation, stands in brackets.
+func child(path, key string) string {
+	switch {
+	case strings.ContainsAny(key, "./"):
+		return path + "[" + key + "]"
+	case path == "":
+		return key
+	}
+	return path + "." + key
+}
+
+// text writes the change in one line.
+func (f *Field) text() string { return f.Path + ": " + shown(f.From) + " → " + shown(f.To) }
+
+// shown writes a value as JSON in at most 60 characters; "none" for an absent one.
+func shown(value any) string {
+	const most = 60
+	if value == nil {
+		return "none"
+	}
+	if text, ok := value.(string); ok && text != "" && utf8.RuneCountInString(text) <= most &&
+		!strings.ContainsAny(text, "\n\t") {
+		return text
+	}
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	if runes := []rune(string(data)); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return string(data)
+}

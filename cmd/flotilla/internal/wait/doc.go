@@ -1,0 +1,2 @@
+// Package wait is the verb `flotilla wait`: it waits for a state of workloads.
+package wait
