@@ -138,11 +138,7 @@ func (r *Reconciler) apply(ctx context.Context, s *State, next Step) error {
 	withDigest(placement)
 	withCause(placement, cause)
 	controllerutil.AddFinalizer(placement, topology.PlacementFinalizer)
-	for i := range placement.OwnerReferences { // of a placement that an older hub made
-		if o := &placement.OwnerReferences[i]; o.UID == next.Spec.Workload.UID {
-			o.BlockOwnerDeletion = blockingOwnerOf(next.Spec, r.rules[s.key.GroupKind()]).BlockOwnerDeletion
-		}
-	}
+	renewOwners(placement, blockingOwnerOf(next.Spec, r.rules[s.key.GroupKind()]))
 	ctx, end := r.traced(ctx, s.key, next.Spec)
 	err := r.client.Update(ctx, placement, store.ManagerPlacement)
 	if end(err); err != nil {
