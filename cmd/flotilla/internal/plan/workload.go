@@ -31,8 +31,8 @@ type Workload struct {
 	RollsBack string `json:"rollsBack,omitempty"`
 	// Notes are sentences about what else changes, or what is not known.
 	Notes []string `json:"notes,omitempty"`
-	// placed: the hub had placed the workload before.
-	placed bool
+	// placed: the hub had placed the workload before. noted: a note is about a change.
+	placed, noted bool
 }
 
 // Wave is a wave or step of an update.
@@ -84,7 +84,7 @@ func Preview(ctx context.Context, fleet *snapshot.Snapshot, objects ...client.Ob
 
 // changes reports whether anything of a workload changes.
 func (w *Workload) changes() bool {
-	return len(w.Changes)+len(w.Members)+len(w.Notes) > 0 || w.RollsBack != ""
+	return len(w.Changes)+len(w.Members) > 0 || w.noted
 }
 
 // foresee returns the plan of every workload of a fleet, in the order of kind, namespace and name. before is the fleet
@@ -128,6 +128,7 @@ func (p *planner) workload(ctx context.Context, key wire.Key) (Workload, error) 
 	w := Workload{Planned: explain.Plan(key, &o), placed: o.Present != nil, Waves: wavesOf(&o)}
 	if o.Present != nil {
 		w.RollsBack, w.Notes = updateNotes(&o)
+		w.noted = len(w.Notes) > 0
 	}
 	kind := kinds.Workloads()[key.GroupKind()]
 	previous, known, err := p.delivered(ctx, kind, key, &o)
@@ -140,7 +141,7 @@ func (p *planner) workload(ctx context.Context, key wire.Key) (Workload, error) 
 		return w, err
 	case rejection != nil:
 		w.Notes = append(w.Notes, fmt.Sprintf("nothing is delivered (%s): %s", rejection.Reason, rejection.Message))
-		w.Complete = false
+		w.Complete, w.noted = false, true
 		return w, nil
 	case orders == nil:
 		return w, nil
