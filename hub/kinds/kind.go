@@ -144,7 +144,7 @@ type Table map[schema.GroupKind]Kind
 // Workloads returns the kinds whose objects the hub divides, or gives to each member, and whose status it writes.
 func Workloads() Table {
 	return tableOf(advancedCronJobKind(), broadcastJobKind(), cloneSetKind(), daemonSetKind(), imagePullJobKind(),
-		podUnavailableBudgetKind(),
+		podProbeMarkerKind(), podUnavailableBudgetKind(),
 		resourceDistributionKind(), sidecarSetKind(), statefulSetKind(), unitedDeploymentKind())
 }
 

@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"math"
 
+	appsv1alpha1 "github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 )
@@ -51,6 +52,12 @@ func UnitedDeploymentUse(status *apps.UnitedDeploymentStatus) []SubsetUse {
 func ResourceDistributionUse(status *apps.ResourceDistributionStatus) SubsetUse {
 	return SubsetUse{Desired: status.Desired, Total: status.Succeeded, Ready: status.Succeeded,
 		Available: status.Succeeded}
+}
+
+// PodProbeMarkerUse is what a PodProbeMarker of a member uses: the pods that are probed count as its pods.
+func PodProbeMarkerUse(status *appsv1alpha1.PodProbeMarkerStatus) SubsetUse {
+	pods := int32(min(max(status.MatchedPods, 0), math.MaxInt32))
+	return SubsetUse{Desired: pods, Total: pods, Ready: pods, Available: pods}
 }
 
 // DaemonSetUse is what a DaemonSet of a member uses of its share, by its status. A pod of a node that gets another one
