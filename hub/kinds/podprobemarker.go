@@ -68,7 +68,7 @@ func reflectPodProbeMarker(r *Reflected) (Usage, error) {
 	if err := json.Unmarshal(r.Status, &status); err != nil {
 		return Usage{}, err
 	}
-	return Usage{InUse: []work.SubsetUse{work.PodProbeMarkerUse(&status)}, Answered: r.Seen && r.Current}, nil
+	return Usage{InUse: []work.SubsetUse{work.PodProbeMarkerUse()}, Answered: r.Seen && r.Current}, nil
 }
 
 func observePodProbeMarker(o Object) Observed {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
@@ -45,10 +46,13 @@ func TestPodProbeMarkersThatAreRead(t *testing.T) {
 	}
 }
 
+// TestUseOfPodProbeMarkers: the number of pods that are probed is no use, so that a pod more or less makes no order.
 func TestUseOfPodProbeMarkers(t *testing.T) {
-	usage, err := reflectPodProbeMarker(&Reflected{Status: []byte(`{"matchedPods": 3}`), Seen: true, Current: true})
-	if err != nil || !usage.Answered || len(usage.InUse) != 1 || usage.InUse[0].Total != 3 || usage.InUse[0].Desired != 3 {
-		t.Errorf("%+v, %v", usage, err)
+	for _, status := range []string{`{"matchedPods": 0}`, `{"matchedPods": 3}`} {
+		usage, err := reflectPodProbeMarker(&Reflected{Status: []byte(status), Seen: true, Current: true})
+		if err != nil || !usage.Answered || len(usage.InUse) != 1 || usage.InUse[0] != (work.SubsetUse{}) {
+			t.Errorf("%s: %+v, %v", status, usage, err)
+		}
 	}
 	if _, err := reflectPodProbeMarker(&Reflected{Status: []byte(`[]`)}); err == nil {
 		t.Error("a list is no status")

@@ -3,7 +3,6 @@ package v1alpha1
 import (
 	"math"
 
-	appsv1alpha1 "github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 )
@@ -54,11 +53,9 @@ func ResourceDistributionUse(status *apps.ResourceDistributionStatus) SubsetUse 
 		Available: status.Succeeded}
 }
 
-// PodProbeMarkerUse is what a PodProbeMarker of a member uses: the pods that are probed count as its pods.
-func PodProbeMarkerUse(status *appsv1alpha1.PodProbeMarkerStatus) SubsetUse {
-	pods := int32(min(max(status.MatchedPods, 0), math.MaxInt32))
-	return SubsetUse{Desired: pods, Total: pods, Ready: pods, Available: pods}
-}
+// PodProbeMarkerUse is what a PodProbeMarker of a member uses: nothing. The pods that it probes are those of other
+// workloads, and it has no limits, so their number makes no order.
+func PodProbeMarkerUse() SubsetUse { return SubsetUse{} }
 
 // DaemonSetUse is what a DaemonSet of a member uses of its share, by its status. A pod of a node that gets another one
 // beside it counts once as ready and available. Updated pods never go back.
