@@ -26,6 +26,7 @@ func imagePullJobKind() Kind {
 	return Kind{
 		GVK:                apps.ImagePullJobKind,
 		Mode:               PerMember,
+		NoPods:             true,
 		New:                func() Object { return &apps.ImagePullJob{} },
 		NewList:            func() ObjectList { return &apps.ImagePullJobList{} },
 		Read:               readImagePullJob,

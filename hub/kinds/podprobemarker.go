@@ -25,6 +25,7 @@ func podProbeMarkerKind() Kind {
 	return Kind{
 		GVK:                v1alpha1.PodProbeMarkerKind,
 		Mode:               PerMember,
+		NoPods:             true,
 		New:                func() Object { return &v1alpha1.PodProbeMarker{} },
 		NewList:            func() ObjectList { return &v1alpha1.PodProbeMarkerList{} },
 		Read:               readPodProbeMarker,
