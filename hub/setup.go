@@ -23,6 +23,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	budgets "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -93,8 +94,8 @@ type Options struct {
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, appsv1.AddToScheme, coordinationv1.AddToScheme, apps.AddToScheme, budgets.AddToScheme,
-		topology.AddToScheme, work.AddToScheme,
+		corev1.AddToScheme, appsv1.AddToScheme, coordinationv1.AddToScheme, apps.AddToScheme, v1alpha1.AddHubToScheme,
+		budgets.AddToScheme, topology.AddToScheme, work.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("build the scheme: %w", err)

@@ -208,7 +208,7 @@ func Kinds() []Kind {
 		{GVK: apps.NodeImageKind, Add: nodeimage.Add},
 		{GVK: appsv1alpha1.EphemeralJobKind, Add: ephemeraljob.Add},
 		{GVK: apps.PersistentPodStateKind, Add: persistentpodstate.Add},
-		{GVK: appsv1alpha1.PodProbeMarkerKind, Add: podprobemarker.Add},
+		{GVK: appsv1alpha1.PodProbeMarkerKind, Add: podprobemarker.Add, Reporting: podprobemarker.Reporting},
 		{GVK: policy.PodUnavailableBudgetKind, Add: podunavailablebudget.Add,
 			Reporting: podunavailablebudget.Reporting},
 		{GVK: apps.ResourceDistributionKind, Add: resourcedistribution.Add,

@@ -119,6 +119,11 @@ const (
 	ingress  = `{defaultBackend: {service: {name: s, port: {number: 80}}}}`
 )
 
+func probeMarker(namespace string) string {
+	return manifest("PodProbeMarker", "apps.kruise.io/v1alpha1", namespace, `{selector: {matchLabels: {a: b}},
+  probes: [{name: p, containerName: c, podConditionType: x.example/p, probe: {tcpSocket: {port: 1}}}]}`)
+}
+
 func policy(namespace string) string {
 	return manifest("FederationPolicy", topology.GroupVersion.String(), namespace,
 		"{workloads: [{kind: CloneSet}], clusters: {}}")
@@ -126,7 +131,7 @@ func policy(namespace string) string {
 
 func TestHub(t *testing.T) {
 	config := apiserver.ForTest(t, "clonesets.apps.kruise.io", "sidecarsets.apps.kruise.io",
-		"ephemeraljobs.apps.kruise.io", "imagepulljobs.apps.kruise.io",
+		"ephemeraljobs.apps.kruise.io", "imagepulljobs.apps.kruise.io", "podprobemarkers.apps.kruise.io",
 		"podunavailablebudgets.policy.kruise.io", "federationpolicies.topology.flotilla.dev")
 	w := newWorld(t, config)
 	clone := func(namespace string) string {
@@ -152,6 +157,8 @@ func TestHub(t *testing.T) {
 		"an EphemeralJob": {manifest("EphemeralJob", "apps.kruise.io/v1alpha1", "shop", `{selector: {matchLabels: {a: b}},
   template: {ephemeralContainers: [{name: d, image: i, terminationMessagePolicy: File}]}}`),
 			"a hub sends no EphemeralJob to members"},
+		"a PodProbeMarker for members": {probeMarker("shop"), ""},
+		"a PodProbeMarker that stays":  {probeMarker("local"), "no member gets this PodProbeMarker"},
 		"an ImagePullJob that stays": {manifest("ImagePullJob", "apps.kruise.io/v1beta1", "local", "{image: i}"),
 			"no member gets this ImagePullJob"},
 		"a policy":                 {policy("shop"), ""},

@@ -17,6 +17,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsv1alpha1 "github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
@@ -310,8 +311,8 @@ func (h *Harness) MemberNames() []string {
 // newScheme knows the kinds that the harness reads.
 func newScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apps.AddToScheme, policy.AddToScheme,
-		topology.AddToScheme, work.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apps.AddToScheme,
+		appsv1alpha1.AddToScheme, policy.AddToScheme, topology.AddToScheme, work.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, fmt.Errorf("register types: %w", err)
 		}

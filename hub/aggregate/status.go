@@ -26,7 +26,7 @@ const (
 func statusSum(f *Facts, s *Sum) *kinds.Sum {
 	out := &kinds.Sum{
 		ObservedGeneration: observed(f.Observed.Generation, f), Whole: s.Whole, Subsets: s.Subsets, Failures: s.Failures,
-		Statuses:    s.Statuses,
+		Statuses: s.Statuses, Members: s.Members,
 		Provisioned: f.Placement != nil && s.Applied, UpToDate: f.Placement != nil && s.Answered && s.AsFarAsAsked(),
 	}
 	out.UpdateRevision, out.CurrentRevision = revisions(f, s)

@@ -67,8 +67,9 @@ type Sum struct {
 	Stalled, Failed *conditions.Cause
 	// Failures are what members report under the published conditions of the kind, by type.
 	Failures map[string]*conditions.Cause
-	// Statuses are those of the member objects that count, as JSON.
+	// Statuses are those of the member objects that count, as JSON, and Members the names of their members.
 	Statuses [][]byte
+	Members  []string
 	// Deadline tells in which members nothing has moved for longer than the user's deadline, nil where in none.
 	Deadline *conditions.Cause
 	// Waiting tells in which members pods wait for a lifecycle hook, nil where in none.
@@ -151,7 +152,9 @@ func (s *Sum) sumCells(f *Facts) {
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(wanted)) {
 		s.sumCluster(f, cluster, wanted[cluster], sequence[cluster])
-		s.Statuses = append(s.Statuses, statusIn(f.Works[cluster])...)
+		if status := statusIn(f.Works[cluster]); status != nil {
+			s.Statuses, s.Members = append(s.Statuses, status), append(s.Members, cluster)
+		}
 		t := f.causesIn(cluster, sequence[cluster])
 		needs := notApplied(f.Kinds, f.Needed[cluster])
 		stalled.add(cluster, causeOr(t.stalled, needs.stalled))
@@ -180,12 +183,12 @@ func (s *Sum) sumCells(f *Facts) {
 	}
 }
 
-// statusIn returns the status of the member object, none without one.
-func statusIn(w *work.Work) [][]byte {
+// statusIn returns the status of the member object, nil without one.
+func statusIn(w *work.Work) []byte {
 	if w == nil || len(w.Status.ManifestStatuses) == 0 || w.Status.ManifestStatuses[0].Status == nil {
 		return nil
 	}
-	return [][]byte{w.Status.ManifestStatuses[0].Status.Raw}
+	return w.Status.ManifestStatuses[0].Status.Raw
 }
 
 // stoodInFor reports whether all replicas of a member run elsewhere, also after it was fenced. While such a member is

@@ -21,6 +21,7 @@ func advancedCronJobKind() Kind {
 	return Kind{
 		GVK:                apps.AdvancedCronJobKind,
 		Mode:               PerMember,
+		NoPods:             true,
 		New:                func() Object { return &apps.AdvancedCronJob{} },
 		NewList:            func() ObjectList { return &apps.AdvancedCronJobList{} },
 		Read:               readAdvancedCronJob,

@@ -315,7 +315,7 @@ func hasValue(value any) bool {
 func never() []Kind {
 	version := apps.GroupVersion.Group + "/v1alpha1"
 	var rows []Kind
-	for _, kind := range []string{"ContainerRecreateRequest", "EphemeralJob", "NodeImage", "NodePodProbe", "PodProbeMarker"} {
+	for _, kind := range []string{"ContainerRecreateRequest", "EphemeralJob", "NodeImage", "NodePodProbe"} {
 		rows = append(rows, Kind{GVK: schema.FromAPIVersionAndKind(version, kind), Mode: Never})
 	}
 	return append(rows, Kind{GVK: apps.PersistentPodStateKind, Mode: Never},
@@ -347,8 +347,6 @@ func NeverPlaced(kind schema.GroupKind) (string, bool) {
 	case apps.PersistentPodStateKind.Kind:
 		return fmt.Sprintf("%[1]s, which records nodes of one cluster: annotate the StatefulSet with %[2]s=true, which makes "+
 			"one in each member, or apply the %[1]s in the member", kind.Kind, apps.AnnotationAutoPersistentPodState), true
-	case "PodProbeMarker":
-		return fmt.Sprintf("%[1]s, which a hub does not carry yet: apply the %[1]s in each member", kind.Kind), true
 	default:
 		return fmt.Sprintf("%[1]s, which names pods of one cluster: apply the %[1]s in the member that runs them", kind.Kind),
 			true

@@ -26,6 +26,7 @@ func imagePullJobKind() Kind {
 	return Kind{
 		GVK:                apps.ImagePullJobKind,
 		Mode:               PerMember,
+		NoPods:             true,
 		New:                func() Object { return &apps.ImagePullJob{} },
 		NewList:            func() ObjectList { return &apps.ImagePullJobList{} },
 		Read:               readImagePullJob,
@@ -116,7 +117,7 @@ func imagePullJobStatus(o Object, s *Sum, now time.Time) bool {
 			all = slices.DeleteFunc(all, func(c conditions.Condition) bool { return c.Type != apps.ConditionFederated })
 		}
 	} else {
-		sumPulls(&out, s.Statuses)
+		sumPulls(&out, s)
 		if s.Job != nil && s.Job.End != nil {
 			out.CompletionTime, out.Active, out.Message = &s.Job.End.Time, 0, "job has completed"
 		}
@@ -132,10 +133,11 @@ func imagePullJobStatus(o Object, s *Sum, now time.Time) bool {
 	return changed
 }
 
-// sumPulls writes the sums of the statuses of member objects. A status that cannot be read counts as empty.
-func sumPulls(out *apps.ImagePullJobStatus, statuses [][]byte) {
+// sumPulls writes the sums of the statuses of member objects. A status that cannot be read counts as empty. Nodes have
+// the name of their member before their own: two members may have nodes of one name.
+func sumPulls(out *apps.ImagePullJobStatus, s *Sum) {
 	out.Desired, out.Active, out.Succeeded, out.Failed, out.FailedNodes = 0, 0, 0, 0, nil
-	for _, data := range statuses {
+	for i, data := range s.Statuses {
 		var status apps.ImagePullJobStatus
 		if json.Unmarshal(data, &status) != nil {
 			continue
@@ -145,7 +147,9 @@ func sumPulls(out *apps.ImagePullJobStatus, statuses [][]byte) {
 		out.Active += within(status.Active, desired)
 		out.Succeeded += within(status.Succeeded, desired)
 		out.Failed += within(status.Failed, desired)
-		out.FailedNodes = append(out.FailedNodes, status.FailedNodes...)
+		for _, node := range status.FailedNodes {
+			out.FailedNodes = append(out.FailedNodes, s.member(i)+"/"+node)
+		}
 		if began := status.StartTime; began != nil && (out.StartTime == nil || began.Before(out.StartTime)) {
 			out.StartTime = began
 		}

@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -85,8 +86,12 @@ func TestManifestsOfImagePullJobs(t *testing.T) {
 func TestStatusOfImagePullJobs(t *testing.T) {
 	now := time.Unix(2_000_000, 0)
 	member := func(active, succeeded, failed, desired int32, nodes ...string) []byte {
-		return fmt.Appendf(nil, `{"active":%d,"succeeded":%d,"failed":%d,"desired":%d,"failedNodes":["%s"]}`, active, succeeded,
-			failed, desired, strings.Join(nodes, `","`))
+		list, err := json.Marshal(nodes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Appendf(nil, `{"active":%d,"succeeded":%d,"failed":%d,"desired":%d,"failedNodes":%s}`, active, succeeded,
+			failed, desired, list)
 	}
 	end := &topology.JobEnd{Time: metav1.NewTime(now)}
 	for name, tt := range map[string]struct {
@@ -95,17 +100,18 @@ func TestStatusOfImagePullJobs(t *testing.T) {
 		status         corev1.ConditionStatus
 		counts         string
 		ends           bool
+		nodes          string
 	}{
 		"pulls": {Sum{Statuses: [][]byte{member(1, 3, 0, 6), member(0, 2, 0, 2)}, Job: &JobSum{}}, "Pulling",
-			"5 of 8 nodes in 2 members have the image", "False", "8 1 5 0", false},
+			"5 of 8 nodes in 2 members have the image", "False", "8 1 5 0", false, ""},
 		"no node": {Sum{Statuses: [][]byte{member(0, 0, 0, 0)}, Job: &JobSum{}}, "NoNodeSelected", "no node of 1 members",
-			"False", "0 0 0 0", false},
+			"False", "0 0 0 0", false, ""},
 		"pulled": {Sum{Statuses: [][]byte{member(0, 3, 0, 3)}, Job: &JobSum{End: end}}, "Pulled", "3 of 3", "True",
-			"3 0 3 0", true},
-		"failed": {Sum{Statuses: [][]byte{member(0, 2, 1, 3, "b"), member(0, 1, 1, 2, "a")}, Job: &JobSum{End: end}},
-			"PullFailed", "3 of 5 nodes in 2 members have the image, 2 failed", "False", "5 0 3 2", true},
+			"3 0 3 0", true, ""},
+		"failed": {Sum{Statuses: [][]byte{member(0, 2, 1, 3, "a"), member(0, 1, 1, 2, "a")}, Job: &JobSum{End: end}},
+			"PullFailed", "3 of 5 nodes in 2 members have the image, 2 failed", "False", "5 0 3 2", true, "east/a west/a"},
 		"members do not answer": {Sum{Statuses: [][]byte{member(1, 3, 0, 6)}, Job: &JobSum{Elsewhere: true}}, "Generic", "",
-			"False", "6 1 3 0", false},
+			"False", "6 1 3 0", false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			job := pullJob()
@@ -113,6 +119,7 @@ func TestStatusOfImagePullJobs(t *testing.T) {
 				apps.ConditionProgressing} {
 				tt.sum.Conditions = append(tt.sum.Conditions, conditions.Condition{Type: c, Status: "False", Reason: "Generic"})
 			}
+			tt.sum.Members = []string{"east", "west"}[:len(tt.sum.Statuses)]
 			if !imagePullJobStatus(job, &tt.sum, now) || imagePullJobStatus(job, &tt.sum, now.Add(time.Hour)) {
 				t.Error("nothing changed, or the same sum changed it again")
 			}
@@ -125,6 +132,9 @@ func TestStatusOfImagePullJobs(t *testing.T) {
 			if got := fmt.Sprint(s.Desired, s.Active, s.Succeeded, s.Failed); got != tt.counts ||
 				(s.CompletionTime != nil) != tt.ends {
 				t.Errorf("%+v, want %s", s, tt.counts)
+			}
+			if got := strings.Join(s.FailedNodes, " "); got != tt.nodes {
+				t.Errorf("failedNodes %q, want %q", got, tt.nodes)
 			}
 			if stalled := meta.IsStatusConditionTrue(s.Conditions, apps.ConditionStalled); stalled != (tt.ready == "PullFailed") {
 				t.Errorf("stalled: %t", stalled)

@@ -123,6 +123,9 @@ type Kind struct {
 	// Shown returns the use of a cell as `flotilla tree` shows it, as pods: total, ready, available and updated. nil: the
 	// reported numbers count pods already.
 	Shown func(work.SubsetUse) work.SubsetUse
+	// NoPods: what members report as used are no pods of the object's own, but those of other workloads, or copies,
+	// schedules or nodes. Sums of a member's pods leave it out.
+	NoPods bool
 	// Observe reads what the sum depends on of the user's object.
 	Observe func(Object) Observed
 	// Failures are the published conditions by which a member object tells of what its controller retries.
@@ -144,7 +147,7 @@ type Table map[schema.GroupKind]Kind
 // Workloads returns the kinds whose objects the hub divides, or gives to each member, and whose status it writes.
 func Workloads() Table {
 	return tableOf(advancedCronJobKind(), broadcastJobKind(), cloneSetKind(), daemonSetKind(), imagePullJobKind(),
-		podUnavailableBudgetKind(),
+		podProbeMarkerKind(), podUnavailableBudgetKind(),
 		resourceDistributionKind(), sidecarSetKind(), statefulSetKind(), unitedDeploymentKind())
 }
 

@@ -27,6 +27,7 @@ func podUnavailableBudgetKind() Kind {
 	return Kind{
 		GVK:                policy.PodUnavailableBudgetKind,
 		Mode:               PerMember,
+		NoPods:             true,
 		New:                func() Object { return &policy.PodUnavailableBudget{} },
 		NewList:            func() ObjectList { return &policy.PodUnavailableBudgetList{} },
 		Read:               readPodUnavailableBudget,

@@ -317,8 +317,9 @@ type Sum struct {
 	Conditions []conditions.Condition
 	// Failures are what members report under the published conditions of [Kind.Failures], by type.
 	Failures map[string]*conditions.Cause
-	// Statuses are those of the member objects, as JSON.
+	// Statuses are those of the member objects, as JSON, and Members the names of their members.
 	Statuses [][]byte
+	Members  []string
 	// Provisioned: every member object is as its Work says. UpToDate: enough pods are updated everywhere.
 	Provisioned, UpToDate bool
 	// Cause is what the workload waits for, nil for nothing. Held is what [Kind.Held] names in members.
@@ -326,6 +327,9 @@ type Sum struct {
 	// Job is what the placement and the members say of a job; nil without a placement.
 	Job *JobSum
 }
+
+// member returns the name of the member whose object has a status.
+func (s *Sum) member(status int) string { return s.Members[status] }
 
 // JobSum is how far a job is over all members.
 type JobSum struct {

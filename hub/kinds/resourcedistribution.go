@@ -20,6 +20,7 @@ func resourceDistributionKind() Kind {
 	kind := Kind{
 		GVK:                apps.ResourceDistributionKind,
 		Mode:               PerMember,
+		NoPods:             true,
 		ClusterScoped:      true,
 		New:                func() Object { return &apps.ResourceDistribution{} },
 		NewList:            func() ObjectList { return &apps.ResourceDistributionList{} },

@@ -25,6 +25,7 @@ func sidecarSetKind() Kind {
 	return Kind{
 		GVK:                apps.SidecarSetKind,
 		Mode:               PerMember,
+		NoPods:             true,
 		ClusterScoped:      true,
 		New:                func() Object { return &apps.SidecarSet{} },
 		NewList:            func() ObjectList { return &apps.SidecarSetList{} },

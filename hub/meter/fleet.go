@@ -113,7 +113,8 @@ func (f *fleet) collect(ctx context.Context, out chan<- prometheus.Metric) {
 	}
 	unplaced := map[string]int64{}
 	for i := range placements.Items {
-		addPlacement(all, unplaced, &placements.Items[i].Spec)
+		p := &placements.Items[i]
+		addPlacement(all, unplaced, &p.Spec, !f.table[wire.KeyOfPlacement(p).GroupKind()].NoPods)
 	}
 	for i := range works.Items {
 		if cluster, ok := wire.MemberOf(works.Items[i].Namespace); ok && all[cluster] != nil {
@@ -128,12 +129,14 @@ func (f *fleet) collect(ctx context.Context, out chan<- prometheus.Metric) {
 	}
 }
 
-// addPlacement adds what a decision gives to members that there are.
-func addPlacement(all map[string]*sums, unplaced map[string]int64, spec *topology.WorkloadPlacementSpec) {
+// addPlacement adds what a decision gives to members that there are. pods tells whether its replicas are pods.
+func addPlacement(all map[string]*sums, unplaced map[string]int64, spec *topology.WorkloadPlacementSpec, pods bool) {
 	for i := range spec.Cells {
 		c := &spec.Cells[i]
 		if s := all[c.Cluster]; s != nil {
-			s.placed += int64(c.Replicas)
+			if pods {
+				s.placed += int64(c.Replicas)
+			}
 			s.share.plus(c.Granted)
 			s.held.plus(c.Reserved)
 		}
@@ -155,7 +158,7 @@ func (s *sums) addWork(table kinds.Table, w *work.Work) {
 	if meta.IsStatusConditionFalse(w.Status.Conditions, work.ConditionApplied) {
 		s.failed++
 	}
-	if report == nil {
+	if key, _ := wire.KeyOf(w); report == nil || table[key.GroupKind()].NoPods {
 		return
 	}
 	for _, use := range report.InUse {

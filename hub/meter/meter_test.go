@@ -14,10 +14,14 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
@@ -185,6 +189,32 @@ func TestMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.expect("flotilla_member_lag", map[string]float64{})
+}
+
+// TestPodsOfOtherWorkloads: pods that a SidecarSet selects, or a PodProbeMarker probes, count once, as those of their
+// workload. Allowances count as they are.
+func TestPodsOfOtherWorkloads(t *testing.T) {
+	objects := []client.Object{member("east", metav1.ConditionTrue)}
+	use := work.SubsetUse{Desired: 3, Total: 3, Ready: 3, Available: 3}
+	for _, gvk := range []schema.GroupVersionKind{apps.CloneSetKind, apps.SidecarSetKind, v1alpha1.PodProbeMarkerKind,
+		policy.PodUnavailableBudgetKind, apps.ResourceDistributionKind, apps.ImagePullJobKind} {
+		key := wire.Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: "shop", Name: "api"}
+		w := order("east", strings.ToLower(gvk.Kind), 1, &work.Report{Sequence: 1, InUse: []work.SubsetUse{use}},
+			metav1.ConditionTrue)
+		w.Annotations[topology.AnnotationWorkload] = key.String()
+		p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: w.Name}}
+		p.Spec.Workload.APIVersion, p.Spec.Workload.Kind = gvk.ToAPIVersionAndKind()
+		p.Spec.Workload.Name = "api"
+		p.Spec.Cells = []topology.Cell{{Cluster: "east", Replicas: 3, Granted: topology.Budget{Updated: 1}}}
+		objects = append(objects, w, p)
+	}
+	w := newWorld(t, objects...)
+	w.expect("flotilla_member_replicas", map[string]float64{
+		"flotilla_member_replicas{member=east,state=placed}": 3, "flotilla_member_replicas{member=east,state=total}": 3,
+		"flotilla_member_replicas{member=east,state=ready}": 3, "flotilla_member_replicas{member=east,state=available}": 3,
+	})
+	w.expect("flotilla_allowance_share{limit=update", map[string]float64{
+		"flotilla_allowance_share{limit=update,member=east}": 6})
 }
 
 func TestPlanChanges(t *testing.T) {

@@ -205,7 +205,7 @@ func (r *Reader) one(tree map[string]any) ([]client.Object, []note, error) {
 	if err := r.checkSpec(name, u.Object, gvk); err != nil {
 		return nil, nil, err
 	}
-	if r.older.Recognizes(gvk) {
+	if r.older.Recognizes(gvk) && !r.scheme.Recognizes(gvk) { // some kinds have no other version
 		converted, err := conversion.Convert(u, apps.GroupVersion.String())
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", name, err)

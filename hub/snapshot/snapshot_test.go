@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
@@ -167,5 +168,21 @@ spec: {replicas: 5, selector: {matchLabels: {app: x}}, template: {metadata: {lab
 	}
 	if !fresh.CreationTimestamp.Time.Equal(now) {
 		t.Errorf("a new object is created %s", fresh.CreationTimestamp)
+	}
+}
+
+// TestReadsKindsWithOneVersion: a PodProbeMarker has v1alpha1 alone, and stays of it.
+func TestReadsKindsWithOneVersion(t *testing.T) {
+	s := read(t, `apiVersion: apps.kruise.io/v1alpha1
+kind: PodProbeMarker
+metadata: {name: roles}
+spec:
+  selector: {matchLabels: {app: db}}
+  probes: [{name: leader, containerName: db, podConditionType: x.example/leader, probe: {tcpSocket: {port: 1}}}]
+`)
+	got := &v1alpha1.PodProbeMarker{}
+	must(t, s.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "roles"}, got))
+	if len(got.Spec.Probes) != 1 || got.Spec.Probes[0].Name != "leader" {
+		t.Errorf("%+v", got.Spec)
 	}
 }

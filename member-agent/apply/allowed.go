@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsv1alpha1 "github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
@@ -40,7 +41,7 @@ func carried() []schema.GroupKind {
 	}
 	kinds = append(kinds, apps.AdvancedCronJobKind.GroupKind(), apps.BroadcastJobKind.GroupKind(),
 		apps.CloneSetKind.GroupKind(), apps.DaemonSetKind.GroupKind(), apps.ImagePullJobKind.GroupKind(),
-		policy.PodUnavailableBudgetKind.GroupKind(),
+		appsv1alpha1.PodProbeMarkerKind.GroupKind(), policy.PodUnavailableBudgetKind.GroupKind(),
 		apps.ResourceDistributionKind.GroupKind(), apps.SidecarSetKind.GroupKind(),
 		apps.StatefulSetKind.GroupKind(), apps.UnitedDeploymentKind.GroupKind(), apps.WorkloadSpreadKind.GroupKind())
 	for _, kind := range []string{"ConfigMap", "PersistentVolumeClaim", "Secret", "Service", "ServiceAccount"} {

@@ -170,6 +170,7 @@ func CarriedRules() map[string][]rbacv1.PolicyRule {
 		"ImagePullJob.apps.kruise.io":                  {rule(kruise, "imagepulljobs", change)},
 		"Job.batch":                                    {rule("batch", "jobs", change)},
 		"PersistentVolumeClaim":                        {},
+		"PodProbeMarker.apps.kruise.io":                {rule(kruise, "podprobemarkers", change)},
 		"PodUnavailableBudget.policy.kruise.io":        {rule(kruisePolicy, "podunavailablebudgets", change)},
 		"ReplicaSet.apps":                              {rule("apps", "replicasets", change)},
 		"ResourceDistribution.apps.kruise.io":          {rule(kruise, "resourcedistributions", change)},

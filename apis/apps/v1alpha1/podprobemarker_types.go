@@ -141,12 +141,42 @@ type PodProbeMarkerStatus struct {
 	// matchedPods is the number of pods that are probed.
 	// +optional
 	MatchedPods int64 `json:"matchedPods,omitempty"`
+	// flotilla is what Flotilla adds to the published status.
+	// +optional
+	Flotilla *PodProbeMarkerCounts `json:"flotilla,omitempty"`
 	// conditions are the observed aspects of the PodProbeMarker, one of each type: Ready, Reconciling and Stalled.
 	// Flotilla's addition.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// PodProbeMarkerCounts is what Flotilla adds to the published status of a PodProbeMarker.
+type PodProbeMarkerCounts struct {
+	// probes are how many pods are in which state of each probe, in the order of the spec. On a hub they are sums over
+	// its members.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Probes []ProbeCounts `json:"probes,omitempty"`
+}
+
+// ProbeCounts are how many pods are in which state of a probe. Counters are written also when they are zero.
+type ProbeCounts struct {
+	// name of the probe.
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// succeeded is the number of pods whose probe succeeds.
+	// +optional
+	Succeeded int32 `json:"succeeded"`
+	// failed is the number of pods whose probe fails.
+	// +optional
+	Failed int32 `json:"failed"`
+	// unknown is the number of pods that the probe does not reach, or that have no result yet.
+	// +optional
+	Unknown int32 `json:"unknown"`
 }
 
 // PodProbeMarker probes containers of pods and marks the pods with the results: by labels, annotations and conditions.

@@ -20,6 +20,13 @@ var (
 	WorkloadSpreadKind   = GroupVersion.WithKind("WorkloadSpread")
 )
 
+// AddHubToScheme registers the types that a hub reads in this version, because they have no other one.
+func AddHubToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &PodProbeMarker{}, &PodProbeMarkerList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}
+
 // AddToScheme registers the types of this package with a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion,

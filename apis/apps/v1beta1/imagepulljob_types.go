@@ -209,7 +209,8 @@ type ImagePullJobStatus struct {
 	// message says how far the job is.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// failedNodes are the names of the nodes that could not pull the image, sorted, at most 10000 of them.
+	// failedNodes are the names of the nodes that could not pull the image, sorted, at most 10000 of them. On a hub they
+	// are <member>/<node>.
 	// +optional
 	// +listType=atomic
 	FailedNodes []string `json:"failedNodes,omitempty"`

@@ -53,6 +53,10 @@ func ResourceDistributionUse(status *apps.ResourceDistributionStatus) SubsetUse 
 		Available: status.Succeeded}
 }
 
+// PodProbeMarkerUse is what a PodProbeMarker of a member uses: nothing. The pods that it probes are those of other
+// workloads, and it has no limits, so their number makes no order.
+func PodProbeMarkerUse() SubsetUse { return SubsetUse{} }
+
 // DaemonSetUse is what a DaemonSet of a member uses of its share, by its status. A pod of a node that gets another one
 // beside it counts once as ready and available. Updated pods never go back.
 func DaemonSetUse(status *apps.DaemonSetStatus) SubsetUse {

@@ -45,6 +45,8 @@ type findings struct {
 	full string
 	// invalid are sentences about marks that no pod gets.
 	invalid []string
+	// states are how many pods are in which state, by the name of the probe in NodePodProbes.
+	states map[string]*v1alpha1.ProbeCounts
 }
 
 // add adds one pod, given the NodePodProbe of its node, and why its marks were refused, "" if they were not.
@@ -68,6 +70,7 @@ func (f *findings) add(
 	if leftOut(probes, node, pod) && earlier(pod, f.full) {
 		f.full = pod.Name
 	}
+	f.count(probes, statesOf(node, pod))
 	if f.answers(probes, statesOf(node, pod), pod) {
 		f.answered++
 		return
@@ -96,6 +99,45 @@ func (f *findings) answers(
 		}
 	}
 	return !missing
+}
+
+// count counts the states of a pod. A probe without a result is Unknown.
+func (f *findings) count(probes []v1alpha1.ContainerProbe, states []v1alpha1.ContainerProbeState) {
+	if f.states == nil {
+		f.states = map[string]*v1alpha1.ProbeCounts{}
+	}
+	found := map[string]v1alpha1.ProbeState{}
+	for i := range states {
+		found[states[i].Name] = states[i].State
+	}
+	for i := range probes {
+		name := probes[i].Name
+		if f.states[name] == nil {
+			f.states[name] = &v1alpha1.ProbeCounts{}
+		}
+		switch counts := f.states[name]; found[name] {
+		case v1alpha1.ProbeSucceeded:
+			counts.Succeeded++
+		case v1alpha1.ProbeFailed:
+			counts.Failed++
+		default:
+			counts.Unknown++
+		}
+	}
+}
+
+// counts returns how many pods are in which state of each probe of the marker.
+func (f *findings) counts(marker *v1alpha1.PodProbeMarker) *v1alpha1.PodProbeMarkerCounts {
+	out := &v1alpha1.PodProbeMarkerCounts{}
+	for i := range marker.Spec.Probes {
+		counts := v1alpha1.ProbeCounts{}
+		if found := f.states[nameOf(marker.Name, marker.Spec.Probes[i].Name)]; found != nil {
+			counts = *found
+		}
+		counts.Name = marker.Spec.Probes[i].Name
+		out.Probes = append(out.Probes, counts)
+	}
+	return out
 }
 
 // leftOut reports whether the NodePodProbe has as many probes of a pod as it takes, and not all of these.

@@ -418,6 +418,31 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// TestStatesAreCounted: by probe, in the order of the spec. A probe without a result is Unknown.
+func TestStatesAreCounted(t *testing.T) {
+	marker := newMarker("roles", 2, "x")
+	marker.Spec.Probes = append(marker.Spec.Probes, v1alpha1.PodContainerProbe{Name: "away", ContainerName: "none"})
+	var f findings
+	for pod, state := range map[string]v1alpha1.ProbeState{"a": "Succeeded", "b": "Failed", "c": "Failed", "d": "Unknown",
+		"e": ""} {
+		node := &v1alpha1.NodePodProbe{}
+		status := v1alpha1.PodProbeStatus{UID: types.UID(pod)}
+		if state != "" {
+			status.ProbeStates = []v1alpha1.ContainerProbeState{{Name: "roles#leader", State: state, Message: "x"}}
+		}
+		node.Status.PodProbeStatuses = []v1alpha1.PodProbeStatus{status}
+		f.add(marker, newPod(pod), node, "")
+	}
+	want := []v1alpha1.ProbeCounts{{Name: "leader", Succeeded: 1, Failed: 2, Unknown: 2}, {Name: "away"}}
+	if got := f.counts(marker).Probes; !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := (&findings{}).counts(marker).Probes; !slices.Equal(got, []v1alpha1.ProbeCounts{{Name: "leader"},
+		{Name: "away"}}) {
+		t.Errorf("without pods: %+v", got)
+	}
+}
+
 func TestInvalidKeys(t *testing.T) {
 	m := newMarker("roles", 2, "", v1alpha1.ProbeMarkerPolicy{State: "Failed",
 		Labels:      map[string]string{"a b": "c", "app": "web", "d": "e", "tier": "x"},

@@ -18,7 +18,7 @@ func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
 	want := s.marker.Status.DeepCopy()
 	want.ObservedGeneration = s.marker.Generation
 	if s.Leaving == nil {
-		want.MatchedPods = int64(s.found.pods)
+		want.MatchedPods, want.Flotilla = int64(s.found.pods), s.found.counts(s.marker)
 	}
 	before := meta.FindStatusCondition(s.marker.Status.Conditions, v1beta1.ConditionReady)
 	begins := false // writes are refused since this pass

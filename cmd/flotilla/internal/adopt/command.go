@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
@@ -232,7 +232,7 @@ func hubObject(
 	ctx context.Context, hub client.Client, key wire.Key, members []member,
 ) (*unstructured.Unstructured, bool, error) {
 	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(apps.GroupVersion.WithKind(key.Kind))
+	object.SetGroupVersionKind(kinds.Workloads()[key.GroupKind()].GVK)
 	err := hub.Get(ctx, key.Workload(), object)
 	if err == nil {
 		return object, true, nil

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -31,7 +32,7 @@ const (
 func find(ctx context.Context, c client.Client, key wire.Key, member string) (live, native *unstructured.Unstructured,
 	err error) {
 	live = &unstructured.Unstructured{}
-	live.SetGroupVersionKind(apps.GroupVersion.WithKind(key.Kind))
+	live.SetGroupVersionKind(kinds.Workloads()[key.GroupKind()].GVK)
 	missing := c.Get(ctx, key.Workload(), live)
 	if missing != nil && !apierrors.IsNotFound(missing) {
 		return nil, nil, fmt.Errorf("read %s in %s: %w", key.Sentence(), member, missing)
