@@ -47,7 +47,8 @@ func TestPodProbeMarkersThatAreRead(t *testing.T) {
 
 func TestUseOfPodProbeMarkers(t *testing.T) {
 	usage, err := reflectPodProbeMarker(&Reflected{Status: []byte(`{"matchedPods": 3}`), Seen: true, Current: true})
-	if err != nil || !usage.Answered || len(usage.InUse) != 1 || usage.InUse[0].Total != 3 || usage.InUse[0].Desired != 3 {
+	if err != nil || !usage.Answered || len(usage.InUse) != 1 || usage.InUse[0].Total != 3 ||
+		usage.InUse[0].Desired != 3 {
 		t.Errorf("%+v, %v", usage, err)
 	}
 	if _, err := reflectPodProbeMarker(&Reflected{Status: []byte(`[]`)}); err == nil {
