@@ -34,7 +34,11 @@ func (r *Reconciler) addPods(
 	if next.States, err = r.states(ctx, live); err != nil {
 		return 0, err
 	}
-	return again, r.handOver(ctx, w, live, last, next)
+	var left time.Duration
+	if next.NotReady, left, err = r.reasons(ctx, live, next.HubID); err != nil {
+		return 0, err
+	}
+	return podstate.Sooner(again, left), r.handOver(ctx, w, live, last, next)
 }
 
 // handOver adds to a report the values of pods that the Work asks for, and which pods were created with values that the

@@ -41,6 +41,9 @@ type memo struct {
 	// settled is the order by which nothing was left to be done when it was reported: later reports are about something
 	// else.
 	settled int64
+	// unlike is when reasons of pods were seen first that the last report does not have, zero if it has them. reasonsAt is
+	// when reasons left last.
+	unlike, reasonsAt time.Time
 }
 
 // Reconcile reports on one Work, if the hub listens and there is something to say.
@@ -90,9 +93,11 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if Same(m.status, status) || outcome.Held && m.status.Report == nil && len(status.ManifestStatuses) == 0 {
+	held := m.holdReasons(status, now)
+	if held > 0 || Same(m.status, status) ||
+		outcome.Held && m.status.Report == nil && len(status.ManifestStatuses) == 0 {
 		r.Hub.Reported(name)
-		return ctrl.Result{RequeueAfter: next}, nil
+		return ctrl.Result{RequeueAfter: podstate.Sooner(held, next)}, nil
 	}
 	done := r.Kinds.settled(live, outcome, status)
 	wait := pause(moment{
@@ -104,8 +109,12 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 	if wait > 0 {
 		return ctrl.Result{RequeueAfter: podstate.Sooner(wait, next)}, nil
 	}
+	changed := m.lacksReasons(status)
 	if err := r.sendTraced(ctx, w, m, outcome, status); err != nil {
 		return ctrl.Result{}, err
+	}
+	if changed {
+		m.reasonsAt = now
 	}
 	if done {
 		m.settled = outcome.Sequence
