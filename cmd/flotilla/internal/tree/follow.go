@@ -26,6 +26,7 @@ func (v *verb) follow(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	v.stored = direct
 	if _, err := v.look(ctx, direct); err != nil {
 		return err // a cache would try for ever
 	}
