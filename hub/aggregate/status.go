@@ -132,13 +132,13 @@ func (f *Facts) desired(s *Sum) int32 {
 func summary(f *Facts, s *Sum, facts conditions.Facts) []conditions.Condition {
 	names := conditions.NamesOf(f.Key.Kind)
 	list := conditions.Summarise(facts, names)
+	tellPodReasons(list, f, s)
 	if s.Deadline != nil && !facts.NoDeadline && s.Stalled == nil && !facts.Complete() {
 		conditions.Tell(list, s.Deadline.Message)
 	}
 	if f.Outcome.Wave != "" && s.Stalled == nil {
 		conditions.Tell(list, f.Outcome.Wave)
 	}
-	tellPodReasons(list, f, s)
 	switch {
 	case f.Deleting:
 		list = conditions.Deleted(list, conditions.Cause{Reason: f.Outcome.Reason, Message: f.deletionMessage(s)})

@@ -191,3 +191,15 @@ func (m *memo) holdReasons(status work.WorkStatus, now time.Time) time.Duration 
 	}
 	return reasonsPause(m.unlike, m.reasonsAt, now, m.status.Report.NotReady, status.Report.NotReady)
 }
+
+// sentReasons records that a status was sent in a session of the hub. changed reports whether it had other reasons than
+// the one before.
+func (m *memo) sentReasons(changed bool, status work.WorkStatus, now time.Time, round int64) {
+	if !changed {
+		return
+	}
+	m.reasonsAt = now
+	if len(status.Report.NotReady) > 0 && m.status.Report != nil && len(m.status.Report.NotReady) == 0 {
+		m.unkept = round
+	}
+}

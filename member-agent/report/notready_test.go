@@ -165,3 +165,16 @@ func TestReasonsLeaveWithOtherReports(t *testing.T) {
 		t.Errorf("without a difference: %s, seen %s", got, m.unlike)
 	}
 }
+
+// TestReasonsThatAHubDoesNotKeep holds that an agent does not write reasons again and again to an earlier hub, whose
+// definition of Works lacks them.
+func TestReasonsThatAHubDoesNotKeep(t *testing.T) {
+	sent := work.WorkStatus{Report: &work.Report{HubID: "hub", NotReady: []work.PodReason{{Reason: "ImagePullBackOff"}}}}
+	kept := &memo{status: sent}
+	kept.sentReasons(true, sent, noon, 7)
+	dropped := &memo{status: work.WorkStatus{Report: &work.Report{HubID: "hub"}}}
+	dropped.sentReasons(true, sent, noon, 7)
+	if kept.unkept != 0 || dropped.unkept != 7 || !kept.reasonsAt.Equal(noon) {
+		t.Errorf("kept in %d, dropped in session %d, at %s", kept.unkept, dropped.unkept, kept.reasonsAt)
+	}
+}

@@ -44,6 +44,8 @@ type memo struct {
 	// unlike is when reasons of pods were seen first that the last report does not have, zero if it has them. reasonsAt is
 	// when reasons left last.
 	unlike, reasonsAt time.Time
+	// unkept is the session of the hub whose definition of Works does not keep reasons of pods, 0 for none.
+	unkept int64
 }
 
 // Reconcile reports on one Work, if the hub listens and there is something to say.
@@ -93,9 +95,11 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if m.unkept == r.Hub.Round() {
+		status.Report.NotReady = nil // it is an earlier version
+	}
 	held := m.holdReasons(status, now)
-	if held > 0 || Same(m.status, status) ||
-		outcome.Held && m.status.Report == nil && len(status.ManifestStatuses) == 0 {
+	if held > 0 || m.knows(outcome, status) {
 		r.Hub.Reported(name)
 		return ctrl.Result{RequeueAfter: podstate.Sooner(held, next)}, nil
 	}
@@ -113,14 +117,17 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 	if err := r.sendTraced(ctx, w, m, outcome, status); err != nil {
 		return ctrl.Result{}, err
 	}
-	if changed {
-		m.reasonsAt = now
-	}
+	m.sentReasons(changed, status, now, r.Hub.Round())
 	if done {
 		m.settled = outcome.Sequence
 	}
 	r.Hub.Reported(name)
 	return ctrl.Result{RequeueAfter: next}, nil
+}
+
+// knows reports whether the last report says what a status says, or the status says nothing yet.
+func (m *memo) knows(outcome apply.Outcome, status work.WorkStatus) bool {
+	return Same(m.status, status) || outcome.Held && m.status.Report == nil && len(status.ManifestStatuses) == 0
 }
 
 // eventFollows reports whether an applied object is not in the cache yet, or is deleted to be created again.
