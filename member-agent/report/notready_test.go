@@ -69,14 +69,32 @@ func TestReasonsOfPods(t *testing.T) {
 		*failingPod("e-1", "db", "RunContainerError", "x"),
 		*failingPod("f-1", "db", "", "x", func(pod *corev1.Pod) { pod.Status.ContainerStatuses = nil }),
 	}
-	want := "[{ImagePullBackOff cannot pull image x:1 2 app a-1} {Unschedulable 0/3 nodes are available 2  b-1} " +
-		"{CrashLoopBackOff cannot start 1 app d-1} {InvalidImageName cannot pull image X 1 app c-1}]"
+	want := "[{CrashLoopBackOff cannot start 2 app d-1} {ImagePullBackOff cannot pull image x:1 2 app a-1} " +
+		"{Unschedulable 0/3 nodes are available 2  b-1} {InvalidImageName cannot pull image X 1 app c-1}]"
 	for range 10 {
 		got, next := reasonsOf(pods, noon.Add(time.Minute))
 		if fmt.Sprint(got) != want || next != 9*time.Second {
 			t.Fatalf("%v after %s, want %s", got, next, want)
 		}
 		pods = append(pods[1:], pods[0])
+	}
+}
+
+// TestReasonsOfNodesAreFew holds that pods on many nodes that are off, or cannot set pods up, are a reason each.
+func TestReasonsOfNodesAreFew(t *testing.T) {
+	var pods []corev1.Pod
+	for i := range 300 {
+		pod := failingPod(fmt.Sprintf("a-%03d", i), "db", "ContainerCreating", "x")
+		pod.Spec.NodeName = fmt.Sprintf("n%d", i%100)
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse}}
+		if i%3 == 0 {
+			pod.DeletionTimestamp = &metav1.Time{Time: noon}
+		}
+		pods = append(pods, *pod)
+	}
+	got, _ := reasonsOf(pods, noon.Add(time.Hour))
+	if len(got) != 2 || got[0].Count != 200 || got[1].Count != 100 || got[0].Pod != "a-001" {
+		t.Errorf("%v", got)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
@@ -32,7 +33,12 @@ const (
 	schedulingTime = 10 * time.Second
 	// probeTime is how long a container may run before a probe that does not succeed is a reason.
 	probeTime = 30 * time.Second
-	// setupTime is how long a node may take to set up a pod: it attaches volumes, and pulls images after that.
+	// backOff is how long a container that ended may stay so before the next start is a late one: the kubelet waits 40 s
+	// before the one after restartsOfALoop.
+	backOff = 30 * time.Second
+	// steadyTime is how long a container must have run to be no crash loop: the kubelet starts such a one again at once.
+	steadyTime = 10 * time.Minute
+	// setupTime is how long a node may take to set up a pod: it attaches volumes.
 	setupTime = 2 * time.Minute
 )
 
@@ -75,7 +81,7 @@ func NotReadyOf(pod *corev1.Pod) *NotReady {
 }
 
 func notGone(pod *corev1.Pod) *NotReady {
-	message := fmt.Sprintf("being deleted, and node %s does not confirm it", pod.Spec.NodeName)
+	message := "being deleted, and its node does not confirm it"
 	if len(pod.Finalizers) > 0 {
 		message = "being deleted, and kept by finalizer " + strings.Join(pod.Finalizers, ", ")
 	}
@@ -115,7 +121,6 @@ func inContainers(pod *corev1.Pod) *NotReady {
 // failing returns why a container cannot start or ends again and again, nil if it does neither.
 func failing(pod *corev1.Pod, status *corev1.ContainerStatus) *NotReady {
 	reason := failure(status)
-	ended := lastEnd(status)
 	switch reason {
 	case "":
 		return nil
@@ -127,14 +132,51 @@ func failing(pod *corev1.Pod, status *corev1.ContainerStatus) *NotReady {
 		}
 		return &NotReady{Reason: reason, Message: "cannot pull image " + image}
 	case "CreateContainerConfigError":
-		return &NotReady{Reason: reason, Message: "cannot be created: " + status.State.Waiting.Message}
-	case ReasonCrashLoopBackOff, "RunContainerError", "PostStartHookError", "CreateContainerError":
-		// The kubelet changes between these once the container has ended.
-		if ended != nil {
-			return &NotReady{Reason: ReasonCrashLoopBackOff, Message: endOf(ended)}
+		words, _, _ := strings.Cut(status.State.Waiting.Message, " (pod: ") // each pod would be a reason of its own
+		return &NotReady{Reason: reason, Message: "cannot be created: " + words}
+	case ReasonCrashLoopBackOff:
+		if status.State.Waiting == nil || status.State.Waiting.Reason != ReasonCrashLoopBackOff {
+			return loop(pod, status)
+		}
+		return crashes(status)
+	case "RunContainerError", "PostStartHookError":
+		return crashes(status) // the kubelet changes between these and CrashLoopBackOff
+	case "CreateContainerError":
+		if lastEnd(status) != nil {
+			return crashes(status)
 		}
 	}
 	return &NotReady{Reason: reason, Message: "cannot start"}
+}
+
+func crashes(status *corev1.ContainerStatus) *NotReady {
+	message := "cannot start"
+	if ended := lastEnd(status); ended != nil {
+		message = endOf(ended)
+	}
+	return &NotReady{Reason: ReasonCrashLoopBackOff, Message: message}
+}
+
+// loop returns that a container ends again and again which the kubelet does not keep from starting now: its last run
+// was short, the start after it was late, and it was not ready since. nil if it restarted for another reason, such as an
+// update in place, or long ago.
+func loop(pod *corev1.Pod, status *corev1.ContainerStatus) *NotReady {
+	gate := podstate.Condition(pod, v1beta1.InPlaceUpdateReady)
+	ended, running := lastEnd(status), status.State.Running
+	switch {
+	case status.State.Waiting != nil, gate != nil && gate.Status != corev1.ConditionTrue, ended == nil,
+		ended.FinishedAt.Sub(ended.StartedAt.Time) >= steadyTime:
+		return nil
+	case running != nil && (running.StartedAt.Sub(ended.FinishedAt.Time) < backOff || readySince(pod, running)):
+		return nil
+	}
+	return crashes(status)
+}
+
+// readySince reports whether the containers of the pod were ready after one of them started.
+func readySince(pod *corev1.Pod, running *corev1.ContainerStateRunning) bool {
+	ready := podstate.Condition(pod, corev1.ContainersReady)
+	return ready != nil && ready.LastTransitionTime.After(running.StartedAt.Time)
 }
 
 // lastEnd returns how the container ended last, nil if that is not known.
@@ -161,14 +203,15 @@ func probed(pod *corev1.Pod, status *corev1.ContainerStatus) *NotReady {
 	if container == nil || status.Ready || status.State.Running == nil {
 		return nil
 	}
-	since := status.State.Running.StartedAt.Time
+	running := status.State.Running
 	if container.StartupProbe != nil && (status.Started == nil || !*status.Started) {
 		return &NotReady{Reason: ReasonStartupProbeFailing, Message: "runs, and its startup probe has not succeeded",
-			Since: since, Patience: probeTime}
+			Since: begins(running, container.StartupProbe), Patience: probeTime}
 	}
 	if container.ReadinessProbe == nil {
 		return nil
 	}
+	since := begins(running, container.ReadinessProbe)
 	if ready := podstate.Condition(pod, corev1.ContainersReady); ready != nil && ready.LastTransitionTime.After(since) {
 		since = ready.LastTransitionTime.Time
 	}
@@ -176,34 +219,20 @@ func probed(pod *corev1.Pod, status *corev1.ContainerStatus) *NotReady {
 		Since: since, Patience: probeTime}
 }
 
-// beingSetUp returns that the node sets up the pod, nil if it has done so.
-func beingSetUp(pod *corev1.Pod) *NotReady {
-	sandbox, scheduled := podstate.Condition(pod, corev1.PodReadyToStartContainers), podstate.Condition(pod,
-		corev1.PodScheduled)
-	since := time.Time{}
-	switch {
-	case pod.Spec.NodeName == "" || pod.Status.Phase != corev1.PodPending:
-		return nil
-	case sandbox != nil && sandbox.Status == corev1.ConditionFalse:
-		since = sandbox.LastTransitionTime.Time
-	case sandbox == nil && scheduled != nil && creating(pod.Status.ContainerStatuses):
-		since = scheduled.LastTransitionTime.Time
-	default:
-		return nil
-	}
-	return &NotReady{Reason: ReasonContainerCreating, Since: since, Patience: setupTime,
-		Message: fmt.Sprintf("node %s cannot set up the pod: a volume, a Secret, a ConfigMap or the network may be missing",
-			pod.Spec.NodeName)}
+// begins returns when a probe of a container is first asked.
+func begins(running *corev1.ContainerStateRunning, probe *corev1.Probe) time.Time {
+	return running.StartedAt.Add(time.Duration(probe.InitialDelaySeconds) * time.Second)
 }
 
-// creating reports whether no container exists yet.
-func creating(statuses []corev1.ContainerStatus) bool {
-	for i := range statuses {
-		if waiting := statuses[i].State.Waiting; waiting == nil || waiting.Reason != ReasonContainerCreating {
-			return false
-		}
+// beingSetUp returns that the node sets up the pod, nil if it has done so. It pulls images after that.
+func beingSetUp(pod *corev1.Pod) *NotReady {
+	sandbox := podstate.Condition(pod, corev1.PodReadyToStartContainers)
+	if pod.Spec.NodeName == "" || pod.Status.Phase != corev1.PodPending || sandbox == nil ||
+		sandbox.Status != corev1.ConditionFalse {
+		return nil
 	}
-	return len(statuses) > 0
+	return &NotReady{Reason: ReasonContainerCreating, Since: sandbox.LastTransitionTime.Time, Patience: setupTime,
+		Message: "the node cannot set up the pod: a volume, a Secret, a ConfigMap or the network may be missing"}
 }
 
 // containerOf returns the container with the name, also an init container; nil for none.
