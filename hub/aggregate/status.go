@@ -3,6 +3,7 @@ package aggregate
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -131,6 +132,7 @@ func (f *Facts) desired(s *Sum) int32 {
 func summary(f *Facts, s *Sum, facts conditions.Facts) []conditions.Condition {
 	names := conditions.NamesOf(f.Key.Kind)
 	list := conditions.Summarise(facts, names)
+	tellPodReasons(list, f, s)
 	if s.Deadline != nil && !facts.NoDeadline && s.Stalled == nil && !facts.Complete() {
 		conditions.Tell(list, s.Deadline.Message)
 	}
@@ -156,7 +158,39 @@ func summary(f *Facts, s *Sum, facts conditions.Facts) []conditions.Condition {
 		Type: apps.ConditionFederated, Status: corev1.ConditionStatus(f.Outcome.Federated), Reason: f.Outcome.Reason,
 		Message: f.Outcome.Message,
 	}
-	return append([]conditions.Condition{federated}, list...)
+	return append(append([]conditions.Condition{federated}, list...), podsNotReady(s))
+}
+
+// conditionReasons is how many reasons of pods the message of a condition has.
+const conditionReasons = 4
+
+// podsNotReady returns the condition that says why pods are not Ready, or not gone: the reason is that of the most pods.
+func podsNotReady(s *Sum) conditions.Condition {
+	c := conditions.Remove(apps.ConditionPodsNotReady)
+	if len(s.PodReasons) == 0 {
+		return c
+	}
+	c.Status, c.Reason = corev1.ConditionTrue, s.PodReasons[0].Reason
+	var parts []string
+	for _, r := range s.PodReasons[:min(len(s.PodReasons), conditionReasons)] {
+		parts = append(parts, r.String())
+	}
+	if more := len(s.PodReasons) - conditionReasons; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more reasons: flotilla why shows them", more))
+	}
+	c.Message = strings.Join(parts, "; ")
+	return c
+}
+
+// tellPodReasons adds the reason of the most pods to a Ready that is not True, unless that says already what needs a
+// person, or why pods are refused.
+func tellPodReasons(list []conditions.Condition, f *Facts, s *Sum) {
+	if len(s.PodReasons) == 0 || s.Stalled != nil || f.Deleting || f.Withdrawn ||
+		conditions.Status(list, apps.ConditionReady) == corev1.ConditionTrue ||
+		s.Failed != nil && s.PodReasons[0].Reason == work.ReasonFailedCreate {
+		return
+	}
+	conditions.Tell(list, s.PodReasons[0].String())
 }
 
 // atRest says of a workload that the user took out of all members that it is at rest.

@@ -76,6 +76,8 @@ type Sum struct {
 	Waiting *conditions.Cause
 	// Held tells in which members something holds the workload ([kinds.Kind.Held]), nil where in none.
 	Held *conditions.Cause
+	// PodReasons are the reasons why pods are not Ready in the members that count, the most frequent one first.
+	PodReasons []kinds.PodReason
 	// Stale are the members whose numbers are of before, sorted.
 	Stale []string
 	// Applied: every member object stands as its Work says.
@@ -168,6 +170,7 @@ func (s *Sum) sumCells(f *Facts) {
 	}
 	s.Stalled, s.Failed, s.Deadline, s.Waiting = stalled.cause(), failed.cause(), deadline.cause(), waiting.cause()
 	s.Held = held.cause()
+	s.PodReasons = f.podReasons(wanted)
 	s.Failures = map[string]*conditions.Cause{}
 	for published, all := range failures {
 		s.Failures[published] = all.cause()
@@ -181,6 +184,18 @@ func (s *Sum) sumCells(f *Facts) {
 		s.Updated += min(counts.Updated, counts.ExpectedUpdated)
 		s.UpdatedAvailable += min(counts.UpdatedAvailable, counts.ExpectedUpdated)
 	}
+}
+
+// podReasons returns why pods are not Ready in the members that are to have some. Those of an unreachable member may be
+// over.
+func (f *Facts) podReasons(wanted map[string]map[string]ordered) []kinds.PodReason {
+	works := map[string]*work.Work{}
+	for cluster := range wanted {
+		if w := f.Works[cluster]; w != nil && !f.NotReady[cluster] {
+			works[cluster] = w
+		}
+	}
+	return f.Kinds.PodReasons(f.Kind, f.HubID, works)
 }
 
 // statusIn returns the status of the member object, nil without one.

@@ -27,6 +27,8 @@ type Facts struct {
 	Members []string
 	// States are the pods in states that probes found.
 	States []kinds.State
+	// PodReasons are why pods are not Ready, as members reported it.
+	PodReasons []kinds.PodReason
 }
 
 // Question is about a whole workload, or about some of its cells: empty fields ask about all.
@@ -56,6 +58,8 @@ type Answer struct {
 	Without []Without `json:"without,omitempty"`
 	// States are the pods in states that probes found, in all members.
 	States []kinds.State `json:"states,omitempty"`
+	// PodReasons are why pods are not Ready in members, the most frequent reason first.
+	PodReasons []kinds.PodReason `json:"podReasons,omitempty"`
 	// Pending: the hub is about to decide something else than what is recorded.
 	Pending string `json:"pending,omitempty"`
 }
@@ -103,7 +107,7 @@ type Without struct {
 // is.
 func Why(f *Facts, q Question) (*Answer, error) {
 	a := &Answer{Kind: f.Key.Kind, Namespace: f.Key.Namespace, Name: f.Key.Name, Cells: []CellAnswer{}}
-	a.Conditions, a.States = telling(f.Conditions), f.States
+	a.Conditions, a.States, a.PodReasons = telling(f.Conditions), f.States, f.podReasons(q)
 	a.Replicas, a.PerMember = f.Forecast.Workload.Replicas, f.Forecast.Mode == kinds.PerMember
 	have := map[string]bool{}
 	if p := f.Forecast.Present; p != nil {
@@ -135,6 +139,26 @@ func Why(f *Facts, q Question) (*Answer, error) {
 	}
 	a.Pending = f.pending()
 	return a, nil
+}
+
+// podReasons returns the reasons of the member that the question is about, with its own numbers.
+func (f *Facts) podReasons(q Question) []kinds.PodReason {
+	if q.Cluster == "" {
+		return f.PodReasons
+	}
+	var out []kinds.PodReason
+	for _, r := range f.PodReasons {
+		n, ok := r.Clusters[q.Cluster]
+		if !ok {
+			continue
+		}
+		if r.Cluster != q.Cluster {
+			r.Pod = ""
+		}
+		r.Count, r.Clusters, r.Cluster = int64(n), map[string]int32{q.Cluster: n}, q.Cluster
+		out = append(out, r)
+	}
+	return out
 }
 
 func (q Question) takes(c *topology.Cell) bool {

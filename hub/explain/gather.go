@@ -42,36 +42,43 @@ func Gather(ctx context.Context, s *snapshot.Snapshot, hubID string, key wire.Ke
 		f.Members = append(f.Members, members.Items[i].Name)
 	}
 	slices.Sort(f.Members)
-	if f.States, err = statesOf(ctx, s, hubID, key, outcome.Present); err != nil {
-		return nil, err
-	}
-	return f, nil
-}
-
-// statesOf reads the states of pods that members reported of a placement.
-func statesOf(
-	ctx context.Context, s *snapshot.Snapshot, hubID string, key wire.Key, placement *topology.WorkloadPlacement,
-) ([]kinds.State, error) {
-	if placement == nil {
-		return nil, nil
-	}
-	works := &work.WorkList{}
-	if err := s.List(ctx, works, client.MatchingFields{store.IndexWorkWorkload: key.String()},
-		client.UnsafeDisableDeepCopy); err != nil {
+	works, err := worksOf(ctx, s, key, outcome.Present)
+	if err != nil {
 		return nil, err
 	}
 	table, reports := kinds.Workloads(), map[string]*work.Report{}
-	for i := range works.Items {
-		w := &works.Items[i]
-		cluster, ok := wire.MemberOf(w.Namespace)
-		if !ok || wire.IsCheck(w) || w.Labels[topology.LabelPlacement] != string(placement.UID) {
-			continue
-		}
+	for cluster, w := range works {
 		if report, _ := table.ReportOf(w); report != nil && report.HubID == hubID {
 			reports[cluster] = report
 		}
 	}
-	return kinds.SumStates(reports), nil
+	f.States = kinds.SumStates(reports)
+	f.PodReasons = table.PodReasons(table[key.GroupKind()], hubID, works)
+	return f, nil
+}
+
+// worksOf returns the Works of a placement by member.
+func worksOf(
+	ctx context.Context, s *snapshot.Snapshot, key wire.Key, placement *topology.WorkloadPlacement,
+) (map[string]*work.Work, error) {
+	if placement == nil {
+		return nil, nil
+	}
+	list := &work.WorkList{}
+	if err := s.List(ctx, list, client.MatchingFields{store.IndexWorkWorkload: key.String()},
+		client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	works := map[string]*work.Work{}
+	for i := range list.Items {
+		w := &list.Items[i]
+		cluster, ok := wire.MemberOf(w.Namespace)
+		if !ok || wire.IsCheck(w) || w.Labels[topology.LabelPlacement] != string(placement.UID) {
+			continue
+		}
+		works[cluster] = w
+	}
+	return works, nil
 }
 
 // conditionsOf reads the conditions of an object of any kind: their types differ, what they are written as does not.

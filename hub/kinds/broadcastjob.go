@@ -38,7 +38,7 @@ func broadcastJobKind() Kind {
 		Reflect:            reflectBroadcastJob,
 		Shown:              shownBroadcastJob,
 		Observe:            observeBroadcastJob,
-		Failures:           []Failure{{Type: failedCreateJobPod}, {Type: failedUpdateJobPod}},
+		Failures:           []Failure{{Type: failedCreateJobPod, Creates: true}, {Type: failedUpdateJobPod}},
 		AnswersWhenStalled: true,
 		Expires:            broadcastJobExpires,
 		Status:             broadcastJobStatus,

@@ -34,7 +34,7 @@ func cloneSetKind() Kind {
 		Guarded:            append([]string{"spec.replicas", "spec.selector"}, limitPaths(rolling)...),
 		Reflect:            reflectCloneSet,
 		Observe:            observeCloneSet,
-		Failures:           []Failure{{Type: failedScale}, {Type: failedUpdate}},
+		Failures:           []Failure{{Type: failedScale, Creates: true}, {Type: failedUpdate}},
 		AnswersWhenStalled: true,
 		Status:             cloneSetStatus,
 		StatusOf:           func(o Object) any { return &o.(*apps.CloneSet).Status },

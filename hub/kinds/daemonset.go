@@ -36,7 +36,7 @@ func daemonSetKind() Kind {
 		Guarded:            append([]string{"spec.selector"}, limitPaths("spec.updateStrategy.rollingUpdate")...),
 		Reflect:            reflectDaemonSet,
 		Observe:            observeDaemonSet,
-		Failures:           []Failure{{Type: failedCreateDaemon}, {Type: failedUpdateDaemon}},
+		Failures:           []Failure{{Type: failedCreateDaemon, Creates: true}, {Type: failedUpdateDaemon}},
 		Held:               []string{"NodesLost", "BurstReplicasZero"},
 		AnswersWhenStalled: true,
 		Status:             daemonSetStatus,

@@ -65,6 +65,12 @@ func cleaned(report *work.Report, overwritten bool) *work.Report {
 	for i := range clean.Unschedulable {
 		clean.Unschedulable[i].Pods = within(clean.Unschedulable[i].Pods, wire.MaxPods)
 	}
+	clean.NotReady = slices.DeleteFunc(slices.Clone(report.NotReady), func(r work.PodReason) bool {
+		return !isReason(r.Reason)
+	})
+	for i := range clean.NotReady {
+		clean.NotReady[i].Count = within(clean.NotReady[i].Count, wire.MaxPods)
+	}
 	clean.States = slices.Clone(report.States)
 	for i := range clean.States {
 		clean.States[i].Pods = within(clean.States[i].Pods, wire.MaxPods)
@@ -97,6 +103,14 @@ func nonsenseIn(report *work.Report) string {
 	for _, s := range report.States {
 		if s.Pods < 0 || s.Pods > wire.MaxPods {
 			return fmt.Sprintf("%d pods in a state of a probe", s.Pods)
+		}
+	}
+	for _, r := range report.NotReady {
+		if r.Count < 0 || r.Count > wire.MaxPods {
+			return fmt.Sprintf("%d pods that are not Ready for one reason", r.Count)
+		}
+		if !isReason(r.Reason) {
+			return "pods that are not Ready without a reason in CamelCase"
 		}
 	}
 	if report.Halted != nil && !isReason(report.Halted.Reason) {
@@ -350,6 +364,8 @@ type Failure struct {
 	Type string
 	// OwnReason: the condition's reason is passed on. Otherwise its type is the reason.
 	OwnReason bool
+	// Creates reports whether the condition is about pods that are refused when they are created.
+	Creates bool
 	// Past reports whether the condition is about what happened, so that nothing is retried.
 	Past bool
 }

@@ -106,7 +106,7 @@ func resourceDistributionStatus(o Object, s *Sum, now time.Time) bool {
 		all = append(all, c)
 	}
 	for _, c := range s.Conditions {
-		if c.Type == apps.ConditionProgressing {
+		if c.Type == apps.ConditionProgressing || c.Status == "" {
 			continue
 		}
 		common := apps.ResourceDistributionCondition{Type: apps.ResourceDistributionConditionType(c.Type),

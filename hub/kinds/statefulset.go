@@ -41,7 +41,7 @@ func statefulSetKind() Kind {
 			limitPaths("spec.updateStrategy.rollingUpdate")...),
 		Reflect:            reflectStatefulSet,
 		Observe:            observeStatefulSet,
-		Failures:           []Failure{{Type: failedCreatePod}, {Type: failedUpdatePod}},
+		Failures:           []Failure{{Type: failedCreatePod, Creates: true}, {Type: failedUpdatePod}},
 		AnswersWhenStalled: true,
 		Status:             statefulSetStatus,
 		StatusOf:           func(o Object) any { return &o.(*apps.StatefulSet).Status },

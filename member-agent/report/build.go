@@ -187,7 +187,9 @@ func sameReport(a, b *work.Report) bool {
 	}
 	return a.HubID == b.HubID && a.Sequence == b.Sequence && slices.Equal(a.InUse, b.InUse) &&
 		slices.Equal(a.Unschedulable, b.Unschedulable) && slices.Equal(a.HandedOver, b.HandedOver) &&
-		slices.Equal(a.States, b.States) && equality.Semantic.DeepEqual(a.Halted, b.Halted) && equality.Semantic.DeepEqual(a.HandOver, b.HandOver)
+		slices.Equal(a.States, b.States) && slices.Equal(a.NotReady, b.NotReady) &&
+		equality.Semantic.DeepEqual(a.Halted, b.Halted) &&
+		equality.Semantic.DeepEqual(a.HandOver, b.HandOver)
 }
 
 // sameJSON compares bytes first: they are equal unless an API server ordered the keys in its own way.

@@ -41,7 +41,11 @@ func (r *Reconciler) addPods(
 	if restarts {
 		again = podstate.Sooner(again, lookAtRestarts)
 	}
-	return again, r.handOver(ctx, w, live, m.status.Report, next)
+	var left time.Duration
+	if next.NotReady, left, err = r.reasons(ctx, live, next.HubID); err != nil {
+		return 0, err
+	}
+	return podstate.Sooner(again, left), r.handOver(ctx, w, live, m.status.Report, next)
 }
 
 // handOver adds to a report the values of pods that the Work asks for, and which pods were created with values that the

@@ -4,12 +4,10 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,23 +24,6 @@ type Reconciler struct {
 
 	mu    sync.Mutex
 	works map[types.NamespacedName]*memo
-}
-
-// memo is what is kept of a Work between two reports. Only the Work's worker uses its fields.
-type memo struct {
-	uid     types.UID
-	sentAt  time.Time
-	version string // of the Work, after our last report
-	status  work.WorkStatus
-	// order that the last report answered, as generation of the Work and sequence.
-	generation, sequence int64
-	// finished is the newest order that was reported to be done.
-	finished int64
-	// settled is the order by which nothing was left to be done when it was reported: later reports are about something
-	// else.
-	settled int64
-	// restarted is the restart that all pods went through.
-	restarted restartOf
 }
 
 // Reconcile reports on one Work, if the hub listens and there is something to say.
@@ -92,9 +73,13 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if Same(m.status, status) || outcome.Held && m.status.Report == nil && len(status.ManifestStatuses) == 0 {
+	if m.unkept == r.Hub.Round() {
+		status.Report.NotReady = nil // it is an earlier version
+	}
+	held := m.holdReasons(status, now)
+	if held > 0 || m.knows(outcome, status) {
 		r.Hub.Reported(name)
-		return ctrl.Result{RequeueAfter: next}, nil
+		return ctrl.Result{RequeueAfter: podstate.Sooner(held, next)}, nil
 	}
 	done := r.Kinds.settled(live, outcome, status)
 	wait := pause(moment{
@@ -106,9 +91,11 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 	if wait > 0 {
 		return ctrl.Result{RequeueAfter: podstate.Sooner(wait, next)}, nil
 	}
+	changed := m.lacksReasons(status)
 	if err := r.sendTraced(ctx, w, m, outcome, status); err != nil {
 		return ctrl.Result{}, err
 	}
+	m.sentReasons(changed, status, now, r.Hub.Round())
 	if done {
 		m.settled = outcome.Sequence
 	}
@@ -119,30 +106,4 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 // eventFollows reports whether an applied object is not in the cache yet, or is deleted to be created again.
 func eventFollows(outcome apply.Outcome, live *unstructured.Unstructured) bool {
 	return outcome.Applied && !outcome.Kept && (live == nil || live.GetDeletionTimestamp() != nil)
-}
-
-// cacheLag is how long a report that was sent and is not seen in the cache counts as not seen yet. After that the cache
-// is right: the hub was restored from a backup, and has forgotten it.
-const cacheLag = 10 * time.Second
-
-func (r *Reconciler) forget(name types.NamespacedName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.works, name)
-}
-
-// recall returns what is kept of the Work. Its status is the Work's own, unless the cache has not seen our last report.
-func (r *Reconciler) recall(name types.NamespacedName, w *work.Work) *memo {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := r.works[name]
-	if m == nil || m.uid != w.UID {
-		m = &memo{uid: w.UID}
-		r.works[name] = m
-	}
-	order, err := resourceversion.CompareResourceVersion(w.ResourceVersion, m.version)
-	if m.version == "" || err != nil || order >= 0 || r.Clock.Since(m.sentAt) > cacheLag {
-		m.status = w.Status
-	}
-	return m
 }

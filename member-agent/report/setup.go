@@ -68,6 +68,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, markedIndex, indexMarked); err != nil {
 		return fmt.Errorf("index pods that probes marked: %w", err)
 	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, failingIndex, indexFailing); err != nil {
+		return fmt.Errorf("index pods that are not Ready: %w", err)
+	}
 	r := &Reconciler{Options: options, epoch: options.Clock.Now().UnixNano(), works: map[types.NamespacedName]*memo{}}
 	c, err := controller.New("report", mgr, controller.Options{
 		Reconciler:              r,
@@ -84,8 +87,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 		valuesChanged())
 	marked := source.Kind[client.Object](mgr.GetCache(), &corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.worksOf),
 		statesChanged())
+	failing := source.Kind[client.Object](mgr.GetCache(), &corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.worksOf),
+		reasonsChanged())
 	for _, events := range []source.Source{options.Outcomes.Source(), options.Objects.Source(), options.Hub.Rounds(),
-		waiting, values, marked} {
+		waiting, values, marked, failing} {
 		if err := c.Watch(events); err != nil {
 			return fmt.Errorf("set up report: %w", err)
 		}

@@ -118,10 +118,9 @@ func (r *Reconciler) worksOf(ctx context.Context, pod client.Object) []ctrl.Requ
 		switch kind, ok := r.Kinds[ref.GroupKind()]; {
 		case !ok:
 			continue
+		case owner.Kind == ref.Kind && owner.Name == ref.Name: // its pod, whatever else the kind has
 		case kind.Maker != nil:
-			if owner.Kind != ref.Kind || owner.Name != ref.Name {
-				continue
-			}
+			continue
 		default:
 			live, err := r.Objects.Get(ctx, ref)
 			if err != nil || live == nil || pod.GetLabels()[apps.LabelSubset] == "" {

@@ -181,6 +181,49 @@ type Report struct {
 	// +listMapKey=state
 	// +kubebuilder:validation:MaxItems=64
 	States []PodState `json:"states,omitempty"`
+	// notReady are the most frequent reasons why pods are not Ready, or not gone. Pods that start or end as fast as others
+	// do are not among them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4
+	NotReady []PodReason `json:"notReady,omitempty"`
+}
+
+// Bounds of the reasons of pods in a report.
+const (
+	// MostPodReasons is how many reasons a report has at most.
+	MostPodReasons = 4
+	// LongestPodMessage is how long the message of a reason is at most, in bytes.
+	LongestPodMessage = 200
+)
+
+// Reasons of pods whose messages differ from pod to pod, and from one try to the next: pods are counted by the reason
+// alone, and the message is that of one of them.
+const (
+	// ReasonUnschedulable: the scheduler finds no node for a pod. The message is the scheduler's.
+	ReasonUnschedulable = "Unschedulable"
+	// ReasonFailedCreate: a quota, PodSecurity or an admission webhook refuses pods. The message is the API server's.
+	ReasonFailedCreate = "FailedCreate"
+)
+
+// PodReason is why some pods are not Ready, or not gone.
+type PodReason struct {
+	// reason is a stable word in CamelCase, that of Kubernetes where it has one.
+	// +kubebuilder:validation:MaxLength=64
+	Reason string `json:"reason"`
+	// message is a part of a sentence for people.
+	// +kubebuilder:validation:MaxLength=200
+	Message string `json:"message"`
+	// count is how many pods have the reason.
+	Count int32 `json:"count"`
+	// container is the container that the reason is about, empty for none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Container string `json:"container,omitempty"`
+	// pod is one of the pods, empty where they do not exist.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Pod string `json:"pod,omitempty"`
 }
 
 // MostStates is how many states a report has at most.

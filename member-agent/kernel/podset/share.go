@@ -20,13 +20,14 @@ type shared struct {
 	texts   map[string]string
 	labels  map[string]map[string]string
 	amounts map[string]corev1.ResourceList
+	probes  map[int32]*corev1.Probe // by the seconds before they begin
 }
 
-// NewSlim returns Slim for a cache, whose pods share equal labels, resources and names: most pods are replicas of
+// NewSlim returns Slim for a cache, whose pods share equal labels, resources, probes and names: most pods are replicas of
 // others, and a map of their labels takes more memory than the labels.
 func NewSlim() func(any) (any, error) {
 	s := &shared{texts: map[string]string{}, labels: map[string]map[string]string{},
-		amounts: map[string]corev1.ResourceList{}}
+		amounts: map[string]corev1.ResourceList{}, probes: map[int32]*corev1.Probe{}}
 	return func(obj any) (any, error) {
 		out, err := Slim(obj)
 		if pod, ok := out.(*corev1.Pod); ok && err == nil {
@@ -64,6 +65,7 @@ func (s *shared) share(pod *corev1.Pod) {
 			c := &containers[i]
 			text(s, &c.Name, &c.Image)
 			s.resources(&c.Resources)
+			c.ReadinessProbe, c.StartupProbe = s.sameProbe(c.ReadinessProbe), s.sameProbe(c.StartupProbe)
 			for j := range c.Env {
 				text(s, &c.Env[j].Name, &c.Env[j].Value)
 			}
@@ -73,6 +75,9 @@ func (s *shared) share(pod *corev1.Pod) {
 		for i := range statuses {
 			c := &statuses[i]
 			text(s, &c.Name, &c.Image, &c.ImageID)
+			if end := c.LastTerminationState.Terminated; end != nil {
+				text(s, &end.Reason)
+			}
 			c.AllocatedResources = s.sameAmounts(c.AllocatedResources)
 			if c.Resources != nil {
 				s.resources(c.Resources)
@@ -123,8 +128,15 @@ func (s *shared) sameAmounts(amounts corev1.ResourceList) corev1.ResourceList {
 	return same(s.amounts, key.String(), amounts)
 }
 
+func (s *shared) sameProbe(probe *corev1.Probe) *corev1.Probe {
+	if probe == nil {
+		return nil
+	}
+	return same(s.probes, probe.InitialDelaySeconds, probe)
+}
+
 // same returns what is remembered under the key, and remembers value if that is nothing.
-func same[V any](all map[string]V, key string, value V) V {
+func same[K comparable, V any](all map[K]V, key K, value V) V {
 	have, ok := all[key]
 	if !ok {
 		if len(all) >= mostShared {

@@ -63,15 +63,18 @@ func slimEphemeralStatuses(statuses []corev1.ContainerStatus) []corev1.Container
 	return statuses
 }
 
-// slimConditions drops the conditions of a pod that starts, which nothing asks for and nearly every pod has.
+// slimConditions drops the conditions of a pod that starts, which nearly every pod has. Only a node that has not set up
+// the pod is asked for.
 func slimConditions(all []corev1.PodCondition, gates []corev1.PodReadinessGate) []corev1.PodCondition {
 	return fitting(slices.DeleteFunc(all, func(c corev1.PodCondition) bool {
-		starting := c.Type == corev1.PodInitialized || c.Type == corev1.PodReadyToStartContainers
+		starting := c.Type == corev1.PodInitialized ||
+			c.Type == corev1.PodReadyToStartContainers && c.Status != corev1.ConditionFalse
 		return starting && !slices.Contains(gates, corev1.PodReadinessGate{ConditionType: c.Type})
 	}))
 }
 
-// slimInitStatuses keeps why init containers are not through, how often they restarted, and what native sidecars run.
+// slimInitStatuses keeps why init containers are not through, how often they restarted, how they ended, and what native
+// sidecars run.
 // Of most pods that is nothing.
 func slimInitStatuses(statuses []corev1.ContainerStatus, containers []corev1.Container) []corev1.ContainerStatus {
 	var kept []corev1.ContainerStatus
@@ -86,12 +89,35 @@ func slimInitStatuses(statuses []corev1.ContainerStatus, containers []corev1.Con
 		slim := corev1.ContainerStatus{
 			Name: s.Name, Ready: s.Ready, RestartCount: s.RestartCount, State: corev1.ContainerState{Waiting: s.State.Waiting},
 		}
+		if !s.Ready {
+			slim.LastTerminationState.Terminated = slimEnd(s.LastTerminationState.Terminated)
+		}
 		if native {
 			slim.Image, slim.ImageID = s.Image, s.ImageID
+		}
+		if native && !s.Ready {
+			slim.State.Running, slim.Started = s.State.Running, s.Started
 		}
 		kept = append(kept, slim)
 	}
 	return kept
+}
+
+// slimEnd keeps how a container ended, and when.
+func slimEnd(end *corev1.ContainerStateTerminated) *corev1.ContainerStateTerminated {
+	if end == nil {
+		return nil
+	}
+	return &corev1.ContainerStateTerminated{ExitCode: end.ExitCode, Reason: end.Reason, StartedAt: end.StartedAt,
+		FinishedAt: end.FinishedAt}
+}
+
+// slimProbe keeps that there is a probe, and when it begins.
+func slimProbe(probe *corev1.Probe) *corev1.Probe {
+	if probe == nil {
+		return nil
+	}
+	return &corev1.Probe{InitialDelaySeconds: probe.InitialDelaySeconds}
 }
 
 func slimContainers(containers []corev1.Container) []corev1.Container {
@@ -100,6 +126,7 @@ func slimContainers(containers []corev1.Container) []corev1.Container {
 		containers[i] = corev1.Container{
 			Name: c.Name, Image: c.Image, Resources: c.Resources, ResizePolicy: c.ResizePolicy, RestartPolicy: c.RestartPolicy,
 			Env: slimEnvironment(c.Env), ImagePullPolicy: constant(c.ImagePullPolicy), Ports: namedPorts(c.Ports),
+			ReadinessProbe: slimProbe(c.ReadinessProbe), StartupProbe: slimProbe(c.StartupProbe),
 		}
 	}
 	return containers
@@ -155,7 +182,11 @@ func slimStatuses(statuses []corev1.ContainerStatus, containers []corev1.Contain
 	statuses = fitting(statuses)
 	for i := range statuses {
 		s := &statuses[i]
+		end := s.LastTerminationState.Terminated
 		s.LastTerminationState = corev1.ContainerState{}
+		if !s.Ready {
+			s.LastTerminationState.Terminated = slimEnd(end)
+		}
 		s.VolumeMounts, s.User, s.AllocatedResourcesStatus = nil, nil, nil
 		if at := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == s.Name }); at >= 0 {
 			shareResources(s, &containers[at].Resources)

@@ -87,7 +87,7 @@ func TestSlimDropsConditionsOfTheStart(t *testing.T) {
 	pod.Spec.ReadinessGates[0].ConditionType = corev1.PodInitialized
 	for _, kind := range []corev1.PodConditionType{corev1.PodInitialized, corev1.PodReadyToStartContainers,
 		corev1.PodScheduled, "other"} {
-		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: kind})
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue})
 	}
 	if _, err := podset.Slim(pod); err != nil {
 		t.Fatal(err)
@@ -245,6 +245,48 @@ func heap() uint64 {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return stats.HeapAlloc
+}
+
+// TestSlimKeepsWhyPodsAreNotReady: how containers that are not ready ended, that there are probes, and that a node has not
+// set up the pod. Equal probes are there once, and nothing of that is kept of a container that is ready.
+func TestSlimKeepsWhyPodsAreNotReady(t *testing.T) {
+	slim := podset.NewSlim()
+	get := func(ready bool) *corev1.Pod {
+		pod := whole()
+		pod.Spec.Containers[0].ReadinessProbe = &corev1.Probe{InitialDelaySeconds: 5, PeriodSeconds: 1}
+		pod.Spec.Containers[0].StartupProbe = &corev1.Probe{InitialDelaySeconds: 5, FailureThreshold: 9}
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse}}
+		status := corev1.ContainerStatus{Name: "main", Ready: ready, RestartCount: 1}
+		status.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", Message: "m",
+			ContainerID: "c", FinishedAt: metav1.Unix(9, 0)}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{status}
+		status.Name = "init"
+		pod.Status.InitContainerStatuses = []corev1.ContainerStatus{status}
+		if _, err := slim(pod); err != nil {
+			t.Fatal(err)
+		}
+		return pod
+	}
+	fails, ready := get(false), get(true)
+	want := &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", FinishedAt: metav1.Unix(9, 0)}
+	for _, s := range []corev1.ContainerStatus{fails.Status.ContainerStatuses[0], fails.Status.InitContainerStatuses[0]} {
+		if got := s.LastTerminationState.Terminated; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s ended with %+v", s.Name, got)
+		}
+	}
+	for _, s := range []corev1.ContainerStatus{ready.Status.ContainerStatuses[0], ready.Status.InitContainerStatuses[0]} {
+		if got := s.LastTerminationState.Terminated; got != nil {
+			t.Errorf("%s is ready, and keeps %+v", s.Name, got)
+		}
+	}
+	main := &ready.Spec.Containers[0]
+	if probe := main.ReadinessProbe; probe == nil || *probe != (corev1.Probe{InitialDelaySeconds: 5}) ||
+		probe != main.StartupProbe || probe != fails.Spec.Containers[0].ReadinessProbe {
+		t.Errorf("probes are %p %p %+v", probe, main.StartupProbe, probe)
+	}
+	if len(fails.Status.Conditions) != 1 {
+		t.Errorf("conditions are %v", fails.Status.Conditions)
+	}
 }
 
 // TestSlimKeepsWhatNativeSidecarsRun: SidecarSets wait for their new images.

@@ -112,9 +112,22 @@ func unbound(pod *corev1.Pod) *Wait {
 
 // gated returns the wait for a readiness gate that is not ours.
 func gated(pod *corev1.Pod) *Wait {
+	gate, since := closedGate(pod)
+	if gate == "" {
+		return nil
+	}
+	return New(ReasonReadinessGateNotSet, since, Long,
+		"pod %s has ready containers, and condition %s of its readiness gates is not True: "+
+			"look at the controller that sets it, or remove the gate from the template",
+		pod.Name, gate)
+}
+
+// closedGate returns the first readiness gate that is not ours and not True, and since when the containers are ready. It
+// is "" if there is none, or a container is not ready.
+func closedGate(pod *corev1.Pod) (gate corev1.PodConditionType, since time.Time) {
 	ready := podstate.Condition(pod, corev1.ContainersReady)
 	if ready == nil || ready.Status != corev1.ConditionTrue {
-		return nil
+		return "", time.Time{}
 	}
 	i := slices.IndexFunc(pod.Spec.ReadinessGates, func(gate corev1.PodReadinessGate) bool {
 		own := gate.ConditionType == v1beta1.InPlaceUpdateReady || gate.ConditionType == lifecycle.KruisePodReady
@@ -122,12 +135,9 @@ func gated(pod *corev1.Pod) *Wait {
 		return !own && (set == nil || set.Status != corev1.ConditionTrue)
 	})
 	if i < 0 {
-		return nil
+		return "", time.Time{}
 	}
-	return New(ReasonReadinessGateNotSet, ready.LastTransitionTime.Time, Long,
-		"pod %s has ready containers, and condition %s of its readiness gates is not True: "+
-			"look at the controller that sets it, or remove the gate from the template",
-		pod.Name, pod.Spec.ReadinessGates[i].ConditionType)
+	return pod.Spec.ReadinessGates[i].ConditionType, ready.LastTransitionTime.Time
 }
 
 // Failing says which container of the pod cannot start or ends again and again, "" if none does.
@@ -147,17 +157,17 @@ func failure(status *corev1.ContainerStatus) string {
 	if waiting := status.State.Waiting; waiting != nil {
 		switch waiting.Reason {
 		case "ErrImagePull", "ImagePullBackOff":
-			return "ImagePullBackOff"
+			return ReasonImagePullBackOff
 		case "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable",
 			"SignatureValidationFailed", "CreateContainerConfigError", "CreateContainerError", "RunContainerError",
 			"PreCreateHookError", "PreStartHookError", "PostStartHookError":
 			return waiting.Reason
-		case "CrashLoopBackOff":
-			return "CrashLoopBackOff"
+		case ReasonCrashLoopBackOff:
+			return ReasonCrashLoopBackOff
 		}
 	}
 	if !status.Ready && status.RestartCount >= restartsOfALoop {
-		return "CrashLoopBackOff"
+		return ReasonCrashLoopBackOff
 	}
 	return ""
 }

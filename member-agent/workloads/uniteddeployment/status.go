@@ -315,6 +315,7 @@ func leavingRows(old []kruise.SubsetStatus, children []*child) []kruise.SubsetSt
 // Reporting is what the report to the hub asks about UnitedDeployments.
 func Reporting() workload.Reporting {
 	return workload.Reporting{
+		InSubsets: true,
 		Use: func(live *unstructured.Unstructured) ([]work.SubsetUse, error) {
 			ud, err := workload.Decode(live, &kruise.UnitedDeployment{})
 			return work.UnitedDeploymentUse(&ud.Status), err

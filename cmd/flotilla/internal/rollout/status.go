@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,6 +45,8 @@ type Status struct {
 	Replicas int32 `json:"replicas"`
 	Updated  int32 `json:"updated"`
 	Ready    int32 `json:"ready"`
+	// PodsNotReady says why pods are not Ready, as members of a hub report it.
+	PodsNotReady string `json:"podsNotReady,omitempty"`
 
 	// unseen: no controller has looked at the object since it was made.
 	unseen bool
@@ -115,6 +118,7 @@ func StatusOf(object client.Object) Status {
 		found = byType(o.Status.Conditions)
 	}
 	s.unseen = observed == 0
+	s.PodsNotReady = found[apps.ConditionPodsNotReady].message
 	ready, stalled, progressing := found[apps.ConditionReady], found[apps.ConditionStalled],
 		found[apps.ConditionProgressing]
 	settle := func(p Phase, c condition) Status {
@@ -188,6 +192,9 @@ func (s *Status) text() string {
 		text += fmt.Sprintf(" (%s: %s)", s.Reason, s.Message)
 	case s.Message != "":
 		text += " (" + s.Message + ")"
+	}
+	if s.PodsNotReady != "" && !strings.Contains(s.Message, s.PodsNotReady) {
+		text += "; pods are not Ready: " + s.PodsNotReady
 	}
 	if s.Reason == conditions.ReasonPaused {
 		text += "; go on with flotilla rollout resume"

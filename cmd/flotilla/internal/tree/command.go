@@ -9,10 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -33,6 +35,10 @@ type verb struct {
 	namespace string
 	key       *wire.Key
 	matching  labels.Selector
+	// calm reads the workloads before the reports that their statuses sum, so that one at rest is shown at rest.
+	calm bool
+	// stored reads ControllerRevisions; nil reads none.
+	stored client.Reader
 }
 
 // NewCommand returns the verb.
@@ -55,18 +61,19 @@ members that start jobs are counted.`,
 			if err := v.read(args); err != nil {
 				return err
 			}
-			if v.watch {
-				return v.hub.Follow(cmd.Context(), cmd.OutOrStdout(), v.output, shown(), v.text)
-			}
 			c, err := v.hub.Client()
 			if err != nil {
 				return err
+			}
+			v.stored = c
+			if v.watch {
+				return v.hub.Follow(cmd.Context(), cmd.OutOrStdout(), v.output, shown(), v.text)
 			}
 			tree, err := v.look(cmd.Context(), c)
 			if err != nil {
 				return console.NotAHub(err)
 			}
-			if tree.noMembers {
+			if len(tree.members) == 0 {
 				console.NoteNoMembers(cmd.ErrOrStderr())
 			}
 			return v.print(cmd.OutOrStdout(), tree)
@@ -150,7 +157,10 @@ type lists struct {
 func (v *verb) look(ctx context.Context, from client.Reader) (*Tree, error) {
 	var l lists
 	var hubID string
-	var workloads []client.Object
+	workloads, err := v.workloadsFirst(ctx, from)
+	if err != nil {
+		return nil, err
+	}
 	group, asked := errgroup.WithContext(ctx)
 	type question struct {
 		what string
@@ -179,23 +189,63 @@ func (v *verb) look(ctx context.Context, from client.Reader) (*Tree, error) {
 		return err
 	})
 	group.Go(func() (err error) {
-		workloads, err = v.workloads(asked, from)
+		if !v.calm {
+			workloads, err = v.workloads(asked, from)
+		}
 		return err
 	})
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	tree := Build(
-		&Facts{
-			Workloads:  workloads,
-			Placements: append(l.placements.Items, l.unscoped.Items...),
-			Works:      l.works.Items,
-			Members:    l.members.Items,
-			HubID:      hubID,
-		},
-	)
-	tree.noMembers = len(l.members.Items) == 0
+	facts := &Facts{
+		Workloads:  workloads,
+		Placements: append(l.placements.Items, l.unscoped.Items...),
+		Works:      l.works.Items,
+		Members:    l.members.Items,
+		HubID:      hubID,
+	}
+	tree := Build(facts)
+	if facts.Revisions = v.revisions(ctx, tree.Revisions()); len(facts.Revisions) > 0 {
+		tree = Build(facts)
+	}
 	return tree, nil
+}
+
+// mostRevisions is how many ControllerRevisions are read for one tree: each is a request.
+const mostRevisions = 20
+
+// revisions reads the data of ControllerRevisions. One that cannot be read is left out: the tree then says that the
+// images are those of the previous revision.
+func (v *verb) revisions(ctx context.Context, names []types.NamespacedName) map[types.NamespacedName][]byte {
+	found := map[types.NamespacedName][]byte{}
+	if v.stored == nil {
+		return found
+	}
+	for _, name := range names[:min(len(names), mostRevisions)] {
+		revision := &appsv1.ControllerRevision{}
+		if err := v.stored.Get(ctx, name, revision); err == nil {
+			found[name] = revision.Data.Raw
+		}
+	}
+	return found
+}
+
+// Read reads the hub and returns the tree of all workloads, and the members.
+func Read(ctx context.Context, hub client.Reader) (*Tree, []topology.MemberCluster, error) {
+	v := &verb{matching: labels.Everything(), stored: hub, calm: true}
+	tree, err := v.look(ctx, hub)
+	if err != nil {
+		return nil, nil, err
+	}
+	return tree, tree.members, nil
+}
+
+// workloadsFirst returns the workloads where they are read before all else, else none.
+func (v *verb) workloadsFirst(ctx context.Context, from client.Reader) ([]client.Object, error) {
+	if !v.calm {
+		return nil, nil
+	}
+	return v.workloads(ctx, from)
 }
 
 // workloads returns what is asked for: one workload, or all that match the selector.

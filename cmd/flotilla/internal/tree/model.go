@@ -2,19 +2,18 @@ package tree
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
 // Facts are the hub's objects that a tree is made from.
@@ -25,13 +24,15 @@ type Facts struct {
 	Members    []topology.MemberCluster
 	// HubID is the identity of the hub: reports for another one do not count.
 	HubID string
+	// Revisions are the data of ControllerRevisions that [Tree.Revisions] asks for, as far as they can be read.
+	Revisions map[types.NamespacedName][]byte
 }
 
 // Tree is what runs where: workload → zone → cluster → pods by state.
 type Tree struct {
 	Workloads []Workload `json:"workloads"`
-	// noMembers: the cluster that was read has none, so it may not be the hub.
-	noMembers bool
+	// members are those of the hub; a cluster that has none may not be the hub.
+	members []topology.MemberCluster
 }
 
 // Workload is one workload of a user.
@@ -39,16 +40,54 @@ type Workload struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	Pods      Pods   `json:"pods"`
-	Zones     []Zone `json:"zones"`
+	// Pods are those of all members. Desired is what the spec asks for.
+	Pods Pods `json:"pods"`
+	// Images are those of the pods by revision, the previous revision first.
+	Images []Image `json:"images,omitempty"`
+	Zones  []Zone  `json:"zones"`
+	// PodReasons are why pods are not Ready, the most frequent reason first.
+	PodReasons []kinds.PodReason `json:"podReasons,omitempty"`
 	// States are the pods in states that probes found.
 	States []kinds.State `json:"states,omitempty"`
 	// Unplaced is how many replicas have no cell.
 	Unplaced int32 `json:"unplaced,omitempty"`
+	// Paused: the user holds updates.
+	Paused bool `json:"paused,omitempty"`
+	// Wave is how far an update in waves or steps is, and what it waits for.
+	Wave *Wave `json:"wave,omitempty"`
+	// Stale are the unreachable members, whose numbers are the last that they reported.
+	Stale []string `json:"stale,omitempty"`
+	// Waiting is what is not yet as the spec asks, empty if all is.
+	Waiting string `json:"waiting,omitempty"`
 	// Problem is what needs a person, or keeps the workload from being placed, or what a deleted one waits for.
 	Problem string `json:"problem,omitempty"`
 	// Deleting: the workload was deleted and still exists.
 	Deleting bool `json:"deleting,omitempty"`
+
+	// previous is the ControllerRevision that has the images of the pods of the previous revision, nil if they are known.
+	previous *types.NamespacedName
+}
+
+// Image is what the pods of one revision run.
+type Image struct {
+	// Images are those of the containers, in their order; empty if they are not known.
+	Images []string `json:"images"`
+	// Pods is how many pods have the revision.
+	Pods int32 `json:"pods"`
+}
+
+// Wave is a wave or step of an update, or a batch of a job.
+type Wave struct {
+	// Number is from 1 to Of.
+	Number int32  `json:"number"`
+	Of     int32  `json:"of"`
+	Name   string `json:"name"`
+	// Held: the workload is paused, or its partition lets no more pods be updated.
+	Held bool `json:"held,omitempty"`
+	// Failed is why the wave failed, empty if it did not.
+	Failed string `json:"failed,omitempty"`
+	// Message is what the hub says of it: how far it is, and what it waits for, such as an approval.
+	Message string `json:"message"`
 }
 
 // Zone is a workload's part in one zone. The name is empty where the zone is left to the members, and has all zones,
@@ -57,20 +96,28 @@ type Zone struct {
 	Name     string    `json:"name"`
 	Pods     Pods      `json:"pods"`
 	Clusters []Cluster `json:"clusters"`
+	// Stale are the unreachable members of the zone.
+	Stale []string `json:"stale,omitempty"`
 }
 
 // Cluster is a workload's part in one zone of a member.
 type Cluster struct {
 	Name string `json:"name"`
 	Pods Pods   `json:"pods"`
+	// Stale: the member is unreachable, and the numbers are the last that it reported.
+	Stale bool `json:"stale,omitempty"`
 	// Waiting says what the numbers wait for, empty if nothing.
 	Waiting string `json:"waiting,omitempty"`
 }
 
 // Pods are numbers of pods by state, as the members reported them last.
 type Pods struct {
-	// Desired is how many there are to be, by the placement.
+	// Desired is how many there are to be: of a workload by its spec, of a zone and a cluster by the placement.
 	Desired int32 `json:"desired"`
+	// Placed is how many of them have a place.
+	Placed int32 `json:"placed"`
+	// Replaced already run elsewhere. They count no more, and go as their replacements become available.
+	Replaced int32 `json:"replaced,omitempty"`
 	// Ready and NotReady are the pods that there are, without those that are being deleted.
 	Ready    int32 `json:"ready"`
 	NotReady int32 `json:"notReady"`
@@ -85,6 +132,8 @@ type Pods struct {
 
 func (p *Pods) add(more Pods) {
 	p.Desired += more.Desired
+	p.Placed += more.Placed
+	p.Replaced += more.Replaced
 	p.Ready += more.Ready
 	p.NotReady += more.NotReady
 	p.Missing += more.Missing
@@ -93,15 +142,24 @@ func (p *Pods) add(more Pods) {
 	p.Updated += more.Updated
 }
 
-// podsOf sorts a report of a subset by state. Negative numbers count as 0.
-func podsOf(desired int32, use *work.SubsetUse, current bool) Pods {
-	total, ready := max(use.Total, 0), max(min(use.Ready, use.Total), 0)
+// podsOf sorts a report of a subset by state. replaced of the replicas run elsewhere: no more than the others count.
+// Negative numbers count as 0.
+func podsOf(replicas, replaced int32, use *work.SubsetUse, current bool) Pods {
+	desired := max(replicas-replaced, 0)
+	total := max(use.Total, 0)
+	if replaced > 0 {
+		total = min(total, desired)
+	}
+	ready := max(min(use.Ready, total), 0)
 	p := Pods{
-		Desired: desired, Ready: ready, NotReady: total - ready,
+		Desired: desired, Placed: desired, Replaced: replaced, Ready: ready, NotReady: total - ready,
 		Missing: max(desired-total, 0), Surplus: max(total-desired, 0), Unavailable: max(desired-max(use.Available, 0), 0),
 	}
 	if current {
-		p.Updated = max(use.Updated, 0) // else it counted pods of the template before
+		p.Updated = max(use.Updated, 0) // else it counted pods of the previous template
+		if replaced > 0 {
+			p.Updated = min(p.Updated, total)
+		}
 	}
 	return p
 }
@@ -110,8 +168,8 @@ func podsOf(desired int32, use *work.SubsetUse, current bool) Pods {
 // facts.
 func Build(f *Facts) *Tree {
 	b := builder{
-		hubID: f.HubID, placements: map[wire.Key]*topology.WorkloadPlacement{}, works: map[wire.Key]map[string]*work.Work{},
-		notReady: map[string]string{},
+		hubID: f.HubID, revisions: f.Revisions, placements: map[wire.Key]*topology.WorkloadPlacement{}, works: map[wire.Key]map[string]*work.Work{},
+		notReady: map[string]bool{},
 	}
 	for i := range f.Placements {
 		b.placements[wire.KeyOfPlacement(&f.Placements[i])] = &f.Placements[i]
@@ -132,10 +190,10 @@ func Build(f *Facts) *Tree {
 		m := &f.Members[i]
 		if c := meta.FindStatusCondition(m.Status.Conditions, topology.MemberReady); c == nil ||
 			c.Status != metav1.ConditionTrue {
-			b.notReady[m.Name] = "the member is not Ready; the numbers are its last"
+			b.notReady[m.Name] = true
 		}
 	}
-	tree := &Tree{Workloads: []Workload{}}
+	tree := &Tree{Workloads: []Workload{}, members: f.Members}
 	for _, object := range f.Workloads {
 		tree.Workloads = append(tree.Workloads, b.workload(object))
 	}
@@ -144,9 +202,10 @@ func Build(f *Facts) *Tree {
 
 type builder struct {
 	hubID      string
+	revisions  map[types.NamespacedName][]byte
 	placements map[wire.Key]*topology.WorkloadPlacement
 	works      map[wire.Key]map[string]*work.Work
-	notReady   map[string]string
+	notReady   map[string]bool
 }
 
 func (b *builder) workload(object client.Object) Workload {
@@ -159,15 +218,35 @@ func (b *builder) workload(object client.Object) Workload {
 		Problem:   problemOf(object),
 		Deleting:  object.GetDeletionTimestamp() != nil,
 	}
+	kind := kinds.Workloads()[key.GroupKind()]
+	var observed kinds.Observed
+	if kind.Observe != nil {
+		observed = kind.Observe(object)
+	}
+	w.Paused = observed.Paused
 	p := b.placements[key]
 	if p == nil {
-		w.Problem = cmp.Or(w.Problem, "not placed yet")
+		if kind.Mode == kinds.Divide {
+			w.Pods.Desired = observed.Desired
+		}
+		w.Waiting = cmp.Or(w.Problem, "not placed yet")
 		return w
 	}
 	w.Zones = b.zones(p, b.works[key])
 	for i := range w.Zones {
 		w.Pods.add(w.Zones[i].Pods)
+		w.Stale = append(w.Stale, w.Zones[i].Stale...)
 	}
+	slices.Sort(w.Stale)
+	w.Stale = slices.Compact(w.Stale)
+	if kind.Mode == kinds.Divide {
+		w.Pods.Desired = observed.Desired
+	}
+	said := readyOf(object)
+	w.Wave = waveOf(p.Spec.Wave, said.message)
+	w.Waiting = said.waiting(object, observed.Generation)
+	b.addImages(&w, object, p, observed.CurrentRevision)
+	w.PodReasons = kinds.Workloads().PodReasons(kind, b.hubID, b.works[key])
 	for _, u := range p.Spec.Unplaced {
 		w.Unplaced += u.Replicas
 	}
@@ -191,6 +270,7 @@ type part struct {
 	subset, cluster string
 	zones           []string
 	replicas        int32
+	replaced        int32
 	sequence        int64
 }
 
@@ -208,6 +288,7 @@ func (b *builder) zones(p *topology.WorkloadPlacement, works map[string]*work.Wo
 			parts = append(parts, part{subset: c.Subset, cluster: c.Cluster})
 		}
 		parts[at].replicas += c.Replicas
+		parts[at].replaced += c.Replaced
 		parts[at].sequence = max(parts[at].sequence, c.Sequence)
 		if c.Zone != "" && !slices.Contains(parts[at].zones, c.Zone) {
 			parts[at].zones = append(parts[at].zones, c.Zone)
@@ -222,7 +303,7 @@ func (b *builder) zones(p *topology.WorkloadPlacement, works map[string]*work.Wo
 		}
 		cluster := zones[zone][parts[i].cluster]
 		if cluster == nil {
-			cluster = &Cluster{Name: parts[i].cluster}
+			cluster = &Cluster{Name: parts[i].cluster, Stale: b.notReady[parts[i].cluster]}
 			zones[zone][parts[i].cluster] = cluster
 		}
 		pods, waiting := b.report(&parts[i], p.Spec.RevisionSequence, works[parts[i].cluster])
@@ -234,11 +315,11 @@ func (b *builder) zones(p *topology.WorkloadPlacement, works map[string]*work.Wo
 
 // report returns the pods of a part by state, and what their numbers wait for.
 func (b *builder) report(p *part, revision int64, w *work.Work) (Pods, string) {
-	none := Pods{Desired: p.replicas, Missing: p.replicas, Unavailable: p.replicas}
+	none := podsOf(p.replicas, p.replaced, &work.SubsetUse{}, false)
 	if w == nil {
 		return none, "no Work yet"
 	}
-	waiting := b.notReady[p.cluster]
+	waiting := ""
 	if w.DeletionTimestamp != nil {
 		waiting = cmp.Or(waiting, "being deleted in the member")
 	}
@@ -263,7 +344,7 @@ func (b *builder) report(p *part, revision int64, w *work.Work) (Pods, string) {
 		if shown != nil {
 			use = shown(use)
 		}
-		return podsOf(p.replicas, &use, report.Sequence >= revision), waiting
+		return podsOf(p.replicas, p.replaced, &use, report.Sequence >= revision), waiting
 	}
 	return none, waiting
 }
@@ -275,44 +356,14 @@ func sorted(zones map[string]map[string]*Cluster) []Zone {
 		for _, cluster := range clusters {
 			zone.Clusters = append(zone.Clusters, *cluster)
 			zone.Pods.add(cluster.Pods)
+			if cluster.Stale {
+				zone.Stale = append(zone.Stale, cluster.Name)
+			}
 		}
+		slices.Sort(zone.Stale)
 		slices.SortFunc(zone.Clusters, func(a, b Cluster) int { return strings.Compare(a.Name, b.Name) })
 		out = append(out, zone)
 	}
 	slices.SortFunc(out, func(a, b Zone) int { return strings.Compare(a.Name, b.Name) })
 	return out
-}
-
-// problemOf returns the message of the condition that tells what needs a person, or why the workload is not placed; of
-// a deleted workload what it waits for.
-func problemOf(object client.Object) string {
-	data, err := json.Marshal(object)
-	if err != nil {
-		return err.Error()
-	}
-	var read struct {
-		Status struct {
-			Conditions []metav1.Condition `json:"conditions"`
-		} `json:"status"`
-	}
-	if err := json.Unmarshal(data, &read); err != nil {
-		return err.Error()
-	}
-	problem := ""
-	for _, c := range read.Status.Conditions {
-		deleting := c.Reason == conditions.ReasonDeleting || c.Reason == conditions.ReasonNamespaceTerminating
-		if object.GetDeletionTimestamp() != nil && c.Type == "Ready" && deleting {
-			return c.Message
-		}
-	}
-	if object.GetDeletionTimestamp() != nil {
-		return conditions.Waiting(object)
-	}
-	for _, c := range read.Status.Conditions {
-		if c.Type == "Stalled" && c.Status == metav1.ConditionTrue ||
-			c.Type == "Federated" && c.Status == metav1.ConditionFalse {
-			problem = cmp.Or(problem, c.Message)
-		}
-	}
-	return problem
 }

@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -25,6 +27,17 @@ import (
 func cloneSet(name string) *apps.CloneSet {
 	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
 	cs.SetGroupVersionKind(apps.CloneSetKind)
+	return cs
+}
+
+// running returns a CloneSet of so many pods.
+func running(name string, replicas int32, image string) *apps.CloneSet {
+	cs := cloneSet(name)
+	cs.Spec.Replicas = &replicas
+	if image != "" {
+		cs.Spec.Template = apps.NewPodTemplate(corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "main", Image: image}}}})
+	}
 	return cs
 }
 
@@ -61,9 +74,9 @@ func example() *Facts {
 	stalled := cloneSet("broken")
 	stalled.Status.Conditions = []apps.CloneSetCondition{{Type: "Stalled", Status: "True",
 		Message: "correct the template"}}
-	return &Facts{
+	facts := &Facts{
 		HubID:     "hub",
-		Workloads: []client.Object{cloneSet("api"), cloneSet("zonal"), stalled},
+		Workloads: []client.Object{running("api", 10, "nginx:1.27"), running("zonal", 4, ""), stalled},
 		Members: []topology.MemberCluster{member("east", metav1.ConditionTrue), member("south", metav1.ConditionTrue),
 			member("west", metav1.ConditionFalse)},
 		Placements: []topology.WorkloadPlacement{
@@ -81,6 +94,10 @@ func example() *Facts {
 			order("east", "zonal", 3, work.SubsetUse{Total: 3, Ready: 3, Available: 3, Updated: 3}),
 		},
 	}
+	facts.Placements[0].Spec.Unplaced = []topology.Unplaced{{Replicas: 1}}
+	facts.Placements[0].Spec.PreviousTemplate = &topology.RevisionTemplate{Template: runtime.RawExtension{
+		Raw: []byte(`{"spec":{"containers":[{"name":"main","image":"nginx:1.26"}]}}`)}}
+	return facts
 }
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -115,18 +132,18 @@ func TestTree(t *testing.T) {
 	if err := Write(&out, tree); err != nil {
 		t.Fatal(err)
 	}
-	want := `WORKLOAD                   DESIRED   READY   UPDATED   STATE
-├── CloneSet shop/api      9         8       6         1 not ready; 1 missing; 1 too many
-│   └── any zone           9         8       6         1 not ready; 1 missing; 1 too many
-│       ├── east           4         2       3         1 not ready; 1 missing
-│       ├── south          2         3       3         1 too many; the newest order is not answered yet
-│       └── west           3         3       0         the member is not Ready; the numbers are its last
-├── CloneSet shop/zonal    4         3       3         1 missing
-│   ├── zones a,b          3         3       3
-│   │   └── east           3         3       3
-│   └── zone b             1         0       0         1 missing
-│       └── west           1         0       0         1 missing; no Work yet
-└── CloneSet shop/broken   0         0       0         correct the template
+	want := `WORKLOAD                   DESIRED   PLACED   READY   UPDATED   STATE
+├── CloneSet shop/api      10        9        8       6         1 not ready; 1 missing; 1 too many; stale: west; nginx:1.26 ×3, nginx:1.27 ×6; 1 not placed
+│   └── any zone           9         9        8       6         1 not ready; 1 missing; 1 too many; stale: west
+│       ├── east           4         4        2       3         1 not ready; 1 missing
+│       ├── south          2         2        3       3         1 too many; the newest order is not answered yet
+│       └── west           3         3        3       0         stale: the member is unreachable, the numbers are its last
+├── CloneSet shop/zonal    4         4        3       3         1 missing; stale: west
+│   ├── zones a,b          3         3        3       3
+│   │   └── east           3         3        3       3
+│   └── zone b             1         1        0       0         1 missing; stale: west
+│       └── west           1         1        0       0         1 missing; stale: the member is unreachable, the numbers are its last; no Work yet
+└── CloneSet shop/broken   1         0        0       0         correct the template
 `
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
@@ -170,14 +187,14 @@ func BenchmarkTree(b *testing.B) {
 func TestJobs(t *testing.T) {
 	nodes := work.BroadcastJobUse(&apps.BroadcastJobStatus{Desired: 4, NodeCounts: &apps.BroadcastJobNodeCounts{
 		Active: 1, Touched: 3, Proven: 1}})
-	want := Pods{Desired: 4, Ready: 2, NotReady: 1, Missing: 1, Unavailable: 2, Updated: 3}
+	want := Pods{Desired: 4, Placed: 4, Ready: 2, NotReady: 1, Missing: 1, Unavailable: 2, Updated: 3}
 	nodes = kinds.Workloads()[apps.BroadcastJobKind.GroupKind()].Shown(nodes)
-	if got := podsOf(4, &nodes, true); got != want {
+	if got := podsOf(4, 0, &nodes, true); got != want {
 		t.Errorf("a BroadcastJob: %+v, want %+v", got, want)
 	}
 	schedule := work.AdvancedCronJobUse(&apps.AdvancedCronJobSpec{})
 	schedule = kinds.Workloads()[apps.AdvancedCronJobKind.GroupKind()].Shown(schedule)
-	if got, want := podsOf(1, &schedule, true), (Pods{Desired: 1, Ready: 1, Updated: 1}); got != want {
+	if got, want := podsOf(1, 0, &schedule, true), (Pods{Desired: 1, Placed: 1, Ready: 1, Updated: 1}); got != want {
 		t.Errorf("an AdvancedCronJob: %+v, want %+v", got, want)
 	}
 }

@@ -1,0 +1,156 @@
+package tree
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+)
+
+// text returns the tree of facts as text, with single spaces.
+func text(t *testing.T, f *Facts) string {
+	t.Helper()
+	var out strings.Builder
+	if err := Write(&out, Build(f)); err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(out.String()) {
+		lines = append(lines, strings.Join(strings.Fields(line), " "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestReplacedPodsCountOnce holds that a failover and a drain show as many pods as the spec asks for, and those that are
+// replaced.
+func TestReplacedPodsCountOnce(t *testing.T) {
+	use := func(n int32) work.SubsetUse { return work.SubsetUse{Total: n, Ready: n, Available: n, Updated: n} }
+	f := &Facts{HubID: "hub", Workloads: []client.Object{running("api", 45, "")},
+		Members: []topology.MemberCluster{member("east", metav1.ConditionTrue), member("north", metav1.ConditionTrue),
+			member("west", metav1.ConditionFalse)},
+		Placements: []topology.WorkloadPlacement{placed("api",
+			topology.Cell{Cluster: "east", Replicas: 35, Sequence: 3},
+			topology.Cell{Cluster: "north", Replicas: 15, Replaced: 5, Sequence: 3},
+			topology.Cell{Cluster: "west", Replicas: 15, Replaced: 15, Sequence: 3})},
+		Works: []work.Work{order("east", "api", 3, use(35)), order("north", "api", 3, use(15)), order("west", "api", 3, use(15))},
+	}
+	got := text(t, f)
+	for _, want := range []string{
+		"CloneSet shop/api 45 45 45 45 20 replaced elsewhere; stale: west",
+		"north 10 10 10 10 5 replaced elsewhere",
+		"west 0 0 0 0 15 replaced elsewhere; stale: the member is unreachable",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s\nlacks %s", got, want)
+		}
+	}
+}
+
+// TestImagesByRevision holds that images of pods of the previous revision come from its ControllerRevision where the
+// placement no longer has them, and that the tree says so where they are not at hand.
+func TestImagesByRevision(t *testing.T) {
+	api := running("api", 9, "nginx:1.27")
+	api.Status.CurrentRevision = "api-old"
+	f := &Facts{HubID: "hub", Workloads: []client.Object{api},
+		Placements: []topology.WorkloadPlacement{placed("api", topology.Cell{Cluster: "east", Replicas: 9, Sequence: 3})},
+		Works:      []work.Work{order("east", "api", 3, work.SubsetUse{Total: 9, Ready: 9, Available: 9, Updated: 4})},
+	}
+	if got := text(t, f); !strings.Contains(got, "previous revision ×5, nginx:1.27 ×4") {
+		t.Errorf("without the revision: %s", got)
+	}
+	names := Build(f).Revisions()
+	if len(names) != 1 || names[0] != (types.NamespacedName{Namespace: "shop", Name: "api-old"}) {
+		t.Fatalf("asks for %v", names)
+	}
+	f.Revisions = map[types.NamespacedName][]byte{names[0]: []byte(
+		`{"spec":{"template":{"spec":{"containers":[{"image":"nginx:1.26"},{"image":"proxy:2"}]}}}}`)}
+	if got := text(t, f); !strings.Contains(got, "nginx:1.26+proxy:2 ×5, nginx:1.27 ×4") {
+		t.Errorf("with the revision: %s", got)
+	}
+	if names := Build(f).Revisions(); len(names) != 0 {
+		t.Errorf("asks again for %v", names)
+	}
+}
+
+// TestWavesAndPausesInTree holds that the tree says how far waves are, what they wait for, and that updates are paused.
+func TestWavesAndPausesInTree(t *testing.T) {
+	const waits = "wave 2 of 3 (east), since 12:00, waits for approval: flotilla rollout approve cloneset/api -n shop"
+	ready := func(message string) []apps.CloneSetCondition {
+		return []apps.CloneSetCondition{{Type: "Ready", Status: "False", Message: message}}
+	}
+	for name, tc := range map[string]struct {
+		wave   topology.WaveProgress
+		said   string
+		paused bool
+		want   string
+	}{
+		"an approval": {topology.WaveProgress{Number: 2, Of: 3, Name: "east"}, "4 of 9 pods; " + waits, false, waits},
+		"nothing is said": {topology.WaveProgress{Number: 2, Of: 3, Name: "east", Failed: &topology.WaveFailed{Message: "no"}},
+			"", false, "wave 2 of 3 (east) failed: no"},
+		"all are over": {topology.WaveProgress{Number: 4, Of: 3}, "", true,
+			"paused: flotilla rollout resume cloneset/api -n shop"},
+		"steps": {topology.WaveProgress{Number: 1, Of: 3, Name: "50%", Steps: true}, "", false, "step 1 of 3 (50%)"},
+	} {
+		api := running("api", 1, "")
+		api.Status.Conditions = ready(tc.said)
+		api.Spec.UpdateStrategy.RollingUpdate = &apps.RollingUpdateCloneSetStrategy{Paused: tc.paused}
+		f := &Facts{HubID: "hub", Workloads: []client.Object{api},
+			Placements: []topology.WorkloadPlacement{placed("api", topology.Cell{Cluster: "east", Replicas: 1})}}
+		f.Placements[0].Spec.Wave = &tc.wave
+		if got := text(t, f); !strings.Contains(got, tc.want) || strings.Contains(got, "wave 4") {
+			t.Errorf("%s: %s\nlacks %s", name, got, tc.want)
+		}
+	}
+}
+
+// TestReasonsOfPodsInTree holds that the tree has the most frequent reasons in text, and all of them for programs.
+func TestReasonsOfPodsInTree(t *testing.T) {
+	east := order("east", "api", 3, work.SubsetUse{Desired: 3, Total: 3, Updated: 3})
+	for i, reason := range []string{"ImagePullBackOff", "CrashLoopBackOff", "Unschedulable"} {
+		east.Status.Report.NotReady = append(east.Status.Report.NotReady, work.PodReason{Reason: reason, Message: "as told",
+			Count: int32(3 - i), Pod: "api-x"})
+	}
+	f := &Facts{HubID: "hub", Workloads: []client.Object{running("api", 3, "")}, Works: []work.Work{east},
+		Placements: []topology.WorkloadPlacement{placed("api", topology.Cell{Cluster: "east", Replicas: 3, Sequence: 3})}}
+	got := text(t, f)
+	if !strings.Contains(got, "ImagePullBackOff: as told (3 pods: east 3; see pod api-x in east); CrashLoopBackOff: ") ||
+		strings.Contains(got, "Unschedulable") {
+		t.Error(got)
+	}
+	if reasons := Build(f).Workloads[0].PodReasons; len(reasons) != 3 {
+		t.Errorf("%v", reasons)
+	}
+}
+
+// TestWaiting holds what a workload is said to wait for.
+func TestWaiting(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*apps.CloneSet)
+		placed bool
+		want   string
+	}{
+		"nothing":             {func(*apps.CloneSet) {}, true, ""},
+		"no placement":        {func(*apps.CloneSet) {}, false, "not placed yet"},
+		"an unseen change":    {func(c *apps.CloneSet) { c.Generation = 3 }, true, "the hub has not seen the last change yet"},
+		"pods":                {func(c *apps.CloneSet) { c.Status.Conditions[0].Status = "False" }, true, "as told"},
+		"the first condition": {func(c *apps.CloneSet) { c.Status.Conditions = nil }, true, "the members have not reported yet"},
+	} {
+		api := running("api", 1, "")
+		api.Generation, api.Status.ObservedGeneration = 2, 2
+		api.Status.Conditions = []apps.CloneSetCondition{{Type: "Ready", Status: "True", Message: "as told"}}
+		tc.change(api)
+		f := &Facts{HubID: "hub", Workloads: []client.Object{api}}
+		if tc.placed {
+			f.Placements = []topology.WorkloadPlacement{placed("api", topology.Cell{Cluster: "east", Replicas: 1})}
+		}
+		if got := Build(f).Workloads[0].Waiting; got != tc.want {
+			t.Errorf("%s: waits for %q, want %q", name, got, tc.want)
+		}
+	}
+}
