@@ -69,7 +69,7 @@ func TestReasonsOfPodsAreSeen(t *testing.T) {
 	f.rest()
 
 	f.memberReports("east", "web", work.PodReason{Reason: "PodTerminating", Message: "kept by finalizer x", Count: 1, Pod: "web-a"})
-	f.cloneSetIs("web", "told", func(cs *apps.CloneSet) bool {
+	f.cloneSetIs("web", "PodsNotReady", func(cs *apps.CloneSet) bool {
 		return ready(cs) && conditionIs(cs, apps.ConditionPodsNotReady, corev1.ConditionTrue, "PodTerminating",
 			"kept by finalizer x (1 pod: east 1; see pod web-a in east)")
 	})

@@ -113,13 +113,13 @@ func TestWavesAndPausesInTree(t *testing.T) {
 func TestReasonsOfPodsInTree(t *testing.T) {
 	east := order("east", "api", 3, work.SubsetUse{Desired: 3, Total: 3, Updated: 3})
 	for i, reason := range []string{"ImagePullBackOff", "CrashLoopBackOff", "Unschedulable"} {
-		east.Status.Report.NotReady = append(east.Status.Report.NotReady, work.PodReason{Reason: reason, Message: "as told",
+		east.Status.Report.NotReady = append(east.Status.Report.NotReady, work.PodReason{Reason: reason, Message: "as reported",
 			Count: int32(3 - i), Pod: "api-x"})
 	}
 	f := &Facts{HubID: "hub", Workloads: []client.Object{running("api", 3, "")}, Works: []work.Work{east},
 		Placements: []topology.WorkloadPlacement{placed("api", topology.Cell{Cluster: "east", Replicas: 3, Sequence: 3})}}
 	got := text(t, f)
-	if !strings.Contains(got, "ImagePullBackOff: as told (3 pods: east 3; see pod api-x in east); CrashLoopBackOff: ") ||
+	if !strings.Contains(got, "ImagePullBackOff: as reported (3 pods: east 3; see pod api-x in east); CrashLoopBackOff: ") ||
 		strings.Contains(got, "Unschedulable") {
 		t.Error(got)
 	}
@@ -138,12 +138,12 @@ func TestWaiting(t *testing.T) {
 		"nothing":             {func(*apps.CloneSet) {}, true, ""},
 		"no placement":        {func(*apps.CloneSet) {}, false, "not placed yet"},
 		"an unseen change":    {func(c *apps.CloneSet) { c.Generation = 3 }, true, "the hub has not seen the last change yet"},
-		"pods":                {func(c *apps.CloneSet) { c.Status.Conditions[0].Status = "False" }, true, "as told"},
+		"pods":                {func(c *apps.CloneSet) { c.Status.Conditions[0].Status = "False" }, true, "as reported"},
 		"the first condition": {func(c *apps.CloneSet) { c.Status.Conditions = nil }, true, "the members have not reported yet"},
 	} {
 		api := running("api", 1, "")
 		api.Generation, api.Status.ObservedGeneration = 2, 2
-		api.Status.Conditions = []apps.CloneSetCondition{{Type: "Ready", Status: "True", Message: "as told"}}
+		api.Status.Conditions = []apps.CloneSetCondition{{Type: "Ready", Status: "True", Message: "as reported"}}
 		tc.change(api)
 		f := &Facts{HubID: "hub", Workloads: []client.Object{api}}
 		if tc.placed {
