@@ -58,8 +58,8 @@ func (f *fleet) memberSays(member, name string, status corev1.ConditionStatus, r
 	must(f.t, f.client.Status().Patch(f.ctx, w, client.MergeFrom(base)))
 }
 
-// TestReasonsOfPodsAreSeen holds that why pods of a member are not Ready comes to the user's object, goes when it is over,
-// and costs one write each time.
+// TestReasonsOfPodsAreSeen holds that why pods of a member are not Ready comes to the user's object, goes when it is
+// over, and costs one write each time.
 func TestReasonsOfPodsAreSeen(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
@@ -68,7 +68,8 @@ func TestReasonsOfPodsAreSeen(t *testing.T) {
 	f.cloneSetIs("web", "Ready", ready)
 	f.rest()
 
-	f.memberReports("east", "web", work.PodReason{Reason: "PodTerminating", Message: "kept by finalizer x", Count: 1, Pod: "web-a"})
+	f.memberReports("east", "web", work.PodReason{Reason: "PodTerminating",
+		Message: "kept by finalizer x", Count: 1, Pod: "web-a"})
 	f.cloneSetIs("web", "PodsNotReady", func(cs *apps.CloneSet) bool {
 		return ready(cs) && conditionIs(cs, apps.ConditionPodsNotReady, corev1.ConditionTrue, "PodTerminating",
 			"kept by finalizer x (1 pod: east 1; see pod web-a in east)")

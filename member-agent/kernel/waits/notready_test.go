@@ -74,7 +74,8 @@ func TestNotReadyOf(t *testing.T) {
 			p.Status.ContainerStatuses = nil
 			p.Status.Conditions = append(p.Status.Conditions,
 				condition(corev1.PodReadyToStartContainers, corev1.ConditionFalse, began))
-		}), "ContainerCreating", "node n1 cannot set up the pod: a volume, a Secret, a ConfigMap or the network may be missing",
+		}), "ContainerCreating",
+			"node n1 cannot set up the pod: a volume, a Secret, a ConfigMap or the network may be missing",
 			"", 2 * time.Minute},
 		"readiness gate": {pod(gate("example.com/lb", corev1.ConditionTrue)), "ReadinessGateNotSet",
 			"containers are ready, and condition example.com/lb of the readiness gates is not True", "", 10 * time.Minute},
