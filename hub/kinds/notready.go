@@ -121,7 +121,8 @@ func refusedIn(kind Kind, w *work.Work, report *work.Report) *work.PodReason {
 		missing += max(use.Desired-use.Withheld-use.Total, 0)
 	}
 	if missing == 0 || wire.IsCheck(w) || len(w.Status.ManifestStatuses) == 0 ||
-		w.Status.ManifestStatuses[0].Status == nil || !meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied) {
+		w.Status.ManifestStatuses[0].Status == nil ||
+		!meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied) {
 		return nil
 	}
 	var object struct {

@@ -32,8 +32,8 @@ type memo struct {
 	unkept int64
 }
 
-// cacheLag is how long a report that was sent and is not seen in the cache counts as not seen yet. After that the cache
-// is right: the hub was restored from a backup, and has forgotten it.
+// cacheLag is how long a report that was sent and is not seen in the cache counts as not seen yet. After that the
+// cache is right: the hub was restored from a backup, and has forgotten it.
 const cacheLag = 10 * time.Second
 
 func (r *Reconciler) forget(name types.NamespacedName) {
@@ -42,7 +42,8 @@ func (r *Reconciler) forget(name types.NamespacedName) {
 	delete(r.works, name)
 }
 
-// recall returns what is kept of the Work. Its status is the Work's own, unless the cache has not seen our last report.
+// recall returns what is kept of the Work. Its status is the Work's own, unless the cache has not seen our last
+// report.
 func (r *Reconciler) recall(name types.NamespacedName, w *work.Work) *memo {
 	r.mu.Lock()
 	defer r.mu.Unlock()

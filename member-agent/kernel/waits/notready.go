@@ -13,8 +13,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
-// Reasons of pods that are not Ready, in reports to a hub. A container that fails for another reason of the kubelet has
-// that one, such as CreateContainerConfigError.
+// Reasons of pods that are not Ready, in reports to a hub. A container that fails for another reason of the kubelet
+// has that one, such as CreateContainerConfigError.
 const (
 	// ReasonImagePullBackOff: the image of a container cannot be pulled.
 	ReasonImagePullBackOff = "ImagePullBackOff"
@@ -56,9 +56,9 @@ func (n *NotReady) Left(now time.Time) time.Duration {
 	return max(0, n.Since.Add(n.Patience).Sub(now))
 }
 
-// NotReadyOf returns why the pod is not Ready, or not gone; nil if it is Ready or has ended, or if nothing is known but
-// that it starts. Messages have at most [work.LongestPodMessage] bytes, and stay the same while the pod fails in the
-// same way.
+// NotReadyOf returns why the pod is not Ready, or not gone; nil if it is Ready or has ended, or if nothing is known
+// but that it starts. Messages have at most [work.LongestPodMessage] bytes, and stay the same while the pod fails in
+// the same way.
 func NotReadyOf(pod *corev1.Pod) *NotReady {
 	var found *NotReady
 	switch {

@@ -129,7 +129,8 @@ func TestNotReadyOf(t *testing.T) {
 			p.Status.ContainerStatuses = nil
 			p.Status.Conditions = append(p.Status.Conditions,
 				condition(corev1.PodReadyToStartContainers, corev1.ConditionFalse, began))
-		}), "ContainerCreating", "the node cannot set up the pod: a volume, a Secret, a ConfigMap or the network may be missing",
+		}), "ContainerCreating",
+			"the node cannot set up the pod: a volume, a Secret, a ConfigMap or the network may be missing",
 			"", 2 * time.Minute},
 		"node that sets the pod up, behind init containers": {pod(waitingFor("PodInitializing"), inInit, func(p *corev1.Pod) {
 			p.Status.Conditions = append(p.Status.Conditions,

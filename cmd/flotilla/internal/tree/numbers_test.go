@@ -27,8 +27,8 @@ func text(t *testing.T, f *Facts) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestReplacedPodsCountOnce holds that a failover and a drain show as many pods as the spec asks for, and those that are
-// replaced.
+// TestReplacedPodsCountOnce holds that a failover and a drain show as many pods as the spec asks for, and those that
+// are replaced.
 func TestReplacedPodsCountOnce(t *testing.T) {
 	use := func(n int32) work.SubsetUse { return work.SubsetUse{Total: n, Ready: n, Available: n, Updated: n} }
 	f := &Facts{HubID: "hub", Workloads: []client.Object{running("api", 45, "")},
@@ -38,7 +38,8 @@ func TestReplacedPodsCountOnce(t *testing.T) {
 			topology.Cell{Cluster: "east", Replicas: 35, Sequence: 3},
 			topology.Cell{Cluster: "north", Replicas: 15, Replaced: 5, Sequence: 3},
 			topology.Cell{Cluster: "west", Replicas: 15, Replaced: 15, Sequence: 3})},
-		Works: []work.Work{order("east", "api", 3, use(35)), order("north", "api", 3, use(15)), order("west", "api", 3, use(15))},
+		Works: []work.Work{order("east", "api", 3, use(35)), order("north", "api", 3, use(15)),
+			order("west", "api", 3, use(15))},
 	}
 	got := text(t, f)
 	for _, want := range []string{
@@ -78,7 +79,8 @@ func TestImagesByRevision(t *testing.T) {
 	}
 }
 
-// TestWavesAndPausesInTree holds that the tree says how far waves are, what they wait for, and that updates are paused.
+// TestWavesAndPausesInTree holds that the tree says how far waves are, what they wait for, and that updates are
+// paused.
 func TestWavesAndPausesInTree(t *testing.T) {
 	const waits = "wave 2 of 3 (east), since 12:00, waits for approval: flotilla rollout approve cloneset/api -n shop"
 	ready := func(message string) []apps.CloneSetCondition {
@@ -91,7 +93,8 @@ func TestWavesAndPausesInTree(t *testing.T) {
 		want   string
 	}{
 		"an approval": {topology.WaveProgress{Number: 2, Of: 3, Name: "east"}, "4 of 9 pods; " + waits, false, waits},
-		"nothing is said": {topology.WaveProgress{Number: 2, Of: 3, Name: "east", Failed: &topology.WaveFailed{Message: "no"}},
+		"nothing is said": {topology.WaveProgress{Number: 2, Of: 3, Name: "east",
+			Failed: &topology.WaveFailed{Message: "no"}},
 			"", false, "wave 2 of 3 (east) failed: no"},
 		"all are over": {topology.WaveProgress{Number: 4, Of: 3}, "", true,
 			"paused: flotilla rollout resume cloneset/api -n shop"},
@@ -113,13 +116,15 @@ func TestWavesAndPausesInTree(t *testing.T) {
 func TestReasonsOfPodsInTree(t *testing.T) {
 	east := order("east", "api", 3, work.SubsetUse{Desired: 3, Total: 3, Updated: 3})
 	for i, reason := range []string{"ImagePullBackOff", "CrashLoopBackOff", "Unschedulable"} {
-		east.Status.Report.NotReady = append(east.Status.Report.NotReady, work.PodReason{Reason: reason, Message: "as told",
-			Count: int32(3 - i), Pod: "api-x"})
+		east.Status.Report.NotReady = append(east.Status.Report.NotReady, work.PodReason{Reason: reason,
+			Message: "as reported",
+			Count:   int32(3 - i), Pod: "api-x"})
 	}
 	f := &Facts{HubID: "hub", Workloads: []client.Object{running("api", 3, "")}, Works: []work.Work{east},
 		Placements: []topology.WorkloadPlacement{placed("api", topology.Cell{Cluster: "east", Replicas: 3, Sequence: 3})}}
 	got := text(t, f)
-	if !strings.Contains(got, "ImagePullBackOff: as told (3 pods: east 3; see pod api-x in east); CrashLoopBackOff: ") ||
+	const most = "ImagePullBackOff: as reported (3 pods: east 3; see pod api-x in east); CrashLoopBackOff: "
+	if !strings.Contains(got, most) ||
 		strings.Contains(got, "Unschedulable") {
 		t.Error(got)
 	}
@@ -135,15 +140,17 @@ func TestWaiting(t *testing.T) {
 		placed bool
 		want   string
 	}{
-		"nothing":             {func(*apps.CloneSet) {}, true, ""},
-		"no placement":        {func(*apps.CloneSet) {}, false, "not placed yet"},
-		"an unseen change":    {func(c *apps.CloneSet) { c.Generation = 3 }, true, "the hub has not seen the last change yet"},
-		"pods":                {func(c *apps.CloneSet) { c.Status.Conditions[0].Status = "False" }, true, "as told"},
-		"the first condition": {func(c *apps.CloneSet) { c.Status.Conditions = nil }, true, "the members have not reported yet"},
+		"nothing":      {func(*apps.CloneSet) {}, true, ""},
+		"no placement": {func(*apps.CloneSet) {}, false, "not placed yet"},
+		"an unseen change": {func(c *apps.CloneSet) { c.Generation = 3 }, true,
+			"the hub has not seen the last change yet"},
+		"pods": {func(c *apps.CloneSet) { c.Status.Conditions[0].Status = "False" }, true, "as reported"},
+		"the first condition": {func(c *apps.CloneSet) { c.Status.Conditions = nil }, true,
+			"the members have not reported yet"},
 	} {
 		api := running("api", 1, "")
 		api.Generation, api.Status.ObservedGeneration = 2, 2
-		api.Status.Conditions = []apps.CloneSetCondition{{Type: "Ready", Status: "True", Message: "as told"}}
+		api.Status.Conditions = []apps.CloneSetCondition{{Type: "Ready", Status: "True", Message: "as reported"}}
 		tc.change(api)
 		f := &Facts{HubID: "hub", Workloads: []client.Object{api}}
 		if tc.placed {

@@ -95,8 +95,8 @@ func waveOf(p *topology.WaveProgress, said string) *Wave {
 	return w
 }
 
-// addImages adds what the pods of the new and of the previous revision run. Images of the previous revision are those of
-// the placement, or of the ControllerRevision with the name; where neither is at hand they are unknown.
+// addImages adds what the pods of the new and of the previous revision run. Images of the previous revision are those
+// of the placement, or of the ControllerRevision with the name; where neither is at hand they are unknown.
 func (b *builder) addImages(w *Workload, object client.Object, p *topology.WorkloadPlacement, current string) {
 	total := w.Pods.Ready + w.Pods.NotReady
 	data, err := json.Marshal(object)
