@@ -136,14 +136,22 @@ func observeDaemonSet(o Object) Observed {
 	set := o.(*apps.DaemonSet)
 	rolling := rollingDaemon(set)
 	out := Observed{
-		Generation: set.Status.ObservedGeneration, UpdateRevision: set.Status.UpdateRevision,
-		CurrentRevision: set.Status.CurrentRevision,
+		Generation: set.Status.ObservedGeneration, UpdateRevision: daemonRevision(set, set.Status.UpdateRevision),
+		CurrentRevision: daemonRevision(set, set.Status.CurrentRevision),
 		OnDelete:        deletesByHand(set), Paused: ptr.Deref(rolling.Paused, false),
 	}
 	if rolling.Selector != nil {
 		out.KeptBy = "the partition, or the selector of nodes,"
 	}
 	return out
+}
+
+// daemonRevision returns the name of the revision with a hash, as a status has it; "" for none.
+func daemonRevision(set *apps.DaemonSet, hash string) string {
+	if hash == "" {
+		return ""
+	}
+	return history.Name(set.Name, hash)
 }
 
 func daemonSetStatus(o Object, s *Sum, now time.Time) bool {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -39,6 +40,8 @@ type verb struct {
 	calm bool
 	// stored reads ControllerRevisions; nil reads none.
 	stored client.Reader
+	// known are the data of those that the last tree needed.
+	known map[types.NamespacedName][]byte
 }
 
 // NewCommand returns the verb.
@@ -211,23 +214,36 @@ func (v *verb) look(ctx context.Context, from client.Reader) (*Tree, error) {
 	return tree, nil
 }
 
-// mostRevisions is how many ControllerRevisions are read for one tree: each is a request.
+// mostRevisions is how many ControllerRevisions are read for one tree: each is a request. The tree says where images are
+// not read.
 const mostRevisions = 20
 
-// revisions reads the data of ControllerRevisions. One that cannot be read is left out: the tree then says that the
-// images are those of the previous revision.
+// revisions returns the data of ControllerRevisions, and reads those that it has not read yet. One that does not exist,
+// or that the user must not read, is nil: the tree then says that the images are those of the previous revision.
 func (v *verb) revisions(ctx context.Context, names []types.NamespacedName) map[types.NamespacedName][]byte {
-	found := map[types.NamespacedName][]byte{}
 	if v.stored == nil {
-		return found
+		return nil
 	}
-	for _, name := range names[:min(len(names), mostRevisions)] {
-		revision := &appsv1.ControllerRevision{}
-		if err := v.stored.Get(ctx, name, revision); err == nil {
-			found[name] = revision.Data.Raw
+	found, reads := map[types.NamespacedName][]byte{}, 0
+	for _, name := range names {
+		data, known := v.known[name]
+		if !known && reads < mostRevisions {
+			reads++
+			data, known = v.revision(ctx, name)
+		}
+		if known {
+			found[name] = data
 		}
 	}
+	v.known = found // what is no longer asked for is forgotten
 	return found
+}
+
+// revision reads the data of a ControllerRevision. known is false where another attempt may have another result.
+func (v *verb) revision(ctx context.Context, name types.NamespacedName) (data []byte, known bool) {
+	revision := &appsv1.ControllerRevision{}
+	err := v.stored.Get(ctx, name, revision)
+	return revision.Data.Raw, err == nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
 }
 
 // Read reads the hub and returns the tree of all workloads, and the members.

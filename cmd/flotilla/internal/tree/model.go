@@ -24,7 +24,8 @@ type Facts struct {
 	Members    []topology.MemberCluster
 	// HubID is the identity of the hub: reports for another one do not count.
 	HubID string
-	// Revisions are the data of ControllerRevisions that [Tree.Revisions] asks for, as far as they can be read.
+	// Revisions are the data of ControllerRevisions that [Tree.Revisions] asks for, as far as they were read; nil where
+	// there is none.
 	Revisions map[types.NamespacedName][]byte
 }
 
@@ -64,7 +65,8 @@ type Workload struct {
 	// Deleting: the workload was deleted and still exists.
 	Deleting bool `json:"deleting,omitempty"`
 
-	// previous is the ControllerRevision that has the images of the pods of the previous revision, nil if they are known.
+	// previous is the ControllerRevision that has the images of the pods of the previous revision, nil if it was read, or
+	// need not be.
 	previous *types.NamespacedName
 }
 
@@ -246,7 +248,7 @@ func (b *builder) workload(object client.Object) Workload {
 	said := readyOf(object)
 	w.Wave = waveOf(p.Spec.Wave, said.message)
 	w.Waiting = said.waiting(object, observed.Generation)
-	b.addImages(&w, object, p, observed.CurrentRevision)
+	b.addImages(&w, kind, object, p)
 	w.PodReasons = kinds.Workloads().PodReasons(kind, b.hubID, b.works[key])
 	for _, u := range p.Spec.Unplaced {
 		w.Unplaced += u.Replicas

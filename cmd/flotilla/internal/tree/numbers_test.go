@@ -1,16 +1,25 @@
 package tree
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
+	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // text returns the tree of facts as text, with single spaces.
@@ -62,7 +71,7 @@ func TestImagesByRevision(t *testing.T) {
 		Placements: []topology.WorkloadPlacement{placed("api", topology.Cell{Cluster: "east", Replicas: 9, Sequence: 3})},
 		Works:      []work.Work{order("east", "api", 3, work.SubsetUse{Total: 9, Ready: 9, Available: 9, Updated: 4})},
 	}
-	if got := text(t, f); !strings.Contains(got, "previous revision ×5, nginx:1.27 ×4") {
+	if got := text(t, f); !strings.Contains(got, "previous revision (its images are not read: ask for this workload alone) ×5, nginx:1.27 ×4") {
 		t.Errorf("without the revision: %s", got)
 	}
 	names := Build(f).Revisions()
@@ -76,6 +85,96 @@ func TestImagesByRevision(t *testing.T) {
 	}
 	if names := Build(f).Revisions(); len(names) != 0 {
 		t.Errorf("asks again for %v", names)
+	}
+	f.Revisions[names[0]] = nil
+	if got := text(t, f); !strings.Contains(got, "previous revision ×5, nginx:1.27 ×4") {
+		t.Errorf("without a revision that there is: %s", got)
+	}
+}
+
+// template returns a template as a placement has it.
+func template(image string) *runtime.RawExtension {
+	return &runtime.RawExtension{Raw: fmt.Appendf(nil, `{"spec":{"containers":[{"name":"main","image":%q}]}}`, image)}
+}
+
+// TestImagesAfterARollback holds that pods run what the placement has, and those of the failed revision what the object
+// has, or once it has another template the ControllerRevision.
+func TestImagesAfterARollback(t *testing.T) {
+	api := running("api", 9, "nginx:bad")
+	failed := kinds.Workloads()[apps.CloneSetKind.GroupKind()].Template.Revision(api)
+	f := &Facts{HubID: "hub", Workloads: []client.Object{api},
+		Placements: []topology.WorkloadPlacement{placed("api", topology.Cell{Cluster: "east", Replicas: 9, Sequence: 3})},
+		Works:      []work.Work{order("east", "api", 3, work.SubsetUse{Total: 9, Ready: 9, Available: 9, Updated: 7})},
+	}
+	spec := &f.Placements[0].Spec
+	spec.Revision, spec.Template = "good", template("nginx:good")
+	spec.Wave = &topology.WaveProgress{From: "good", RolledBack: failed, Template: template("nginx:good")}
+	if got := text(t, f); !strings.Contains(got, "nginx:bad ×2, nginx:good ×7") {
+		t.Error(got)
+	}
+	api.Spec.Template = running("api", 9, "nginx:next").Spec.Template
+	if names := Build(f).Revisions(); len(names) != 1 || names[0].Name != "api-"+failed {
+		t.Errorf("asks for %v", names)
+	}
+	if got := text(t, f); strings.Contains(got, "next") || !strings.Contains(got, "nginx:good ×7") {
+		t.Error(got)
+	}
+}
+
+// TestImagesOfOtherKinds holds that the revisions of a DaemonSet are asked for by their names, and that members that
+// start jobs run no images.
+func TestImagesOfOtherKinds(t *testing.T) {
+	containers := corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "x:2"}}}
+	set := &apps.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "api"}}
+	set.SetGroupVersionKind(apps.DaemonSetKind)
+	set.Spec.Template, set.Status.CurrentRevision = apps.NewPodTemplate(corev1.PodTemplateSpec{Spec: containers}), "5d4f"
+	job := &apps.AdvancedCronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "api"}}
+	job.SetGroupVersionKind(apps.AdvancedCronJobKind)
+	job.Spec.Template.BroadcastJobTemplate = &apps.BroadcastJobTemplateSpec{}
+	job.Spec.Template.BroadcastJobTemplate.Spec.Template = set.Spec.Template
+	of := func(object client.Object) *Tree {
+		kind := object.GetObjectKind().GroupVersionKind().Kind
+		p := placed("api", topology.Cell{Cluster: "east", Replicas: 3, Sequence: 3})
+		p.Spec.Workload.Kind = kind
+		w := order("east", "api", 3, work.SubsetUse{Total: 3, Ready: 3, Updated: 2})
+		key := wire.Key{Group: "apps.kruise.io", Kind: kind, Namespace: "shop", Name: "api"}
+		w.Name, w.Annotations[topology.AnnotationWorkload] = key.Work("east").Name, key.String()
+		return Build(&Facts{HubID: "hub", Workloads: []client.Object{object}, Works: []work.Work{w},
+			Placements: []topology.WorkloadPlacement{p}})
+	}
+	tree := of(set)
+	if names := tree.Revisions(); len(names) != 1 || names[0].Name != "api-5d4f" {
+		t.Errorf("asks for %v", names)
+	}
+	if images := tree.Workloads[0].Images; len(images) != 2 || images[1].Images[0] != "x:2" {
+		t.Errorf("DaemonSet: %v", images)
+	}
+	if w := of(job).Workloads[0]; w.Pods.Ready != 3 || len(w.Images) != 0 {
+		t.Errorf("AdvancedCronJob: %v of %v", w.Images, w.Pods)
+	}
+}
+
+// TestRevisionsAreReadOnce holds that a tree that is drawn again reads no ControllerRevision again, also none that does
+// not exist, and not too many at once.
+func TestRevisionsAreReadOnce(t *testing.T) {
+	var names []types.NamespacedName
+	for i := range mostRevisions + 1 {
+		names = append(names, types.NamespacedName{Namespace: "shop", Name: fmt.Sprintf("r%d", i)})
+	}
+	reads := 0
+	v := &verb{stored: interceptor.NewClient(fake.NewClientBuilder().WithObjects(&appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "r0"}, Data: *template("x"),
+	}).Build(), interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+		opts ...client.GetOption) error {
+		reads++
+		return c.Get(ctx, key, o, opts...)
+	}})}
+	for i, want := range []struct{ found, reads int }{{mostRevisions, mostRevisions}, {mostRevisions + 1, mostRevisions + 1},
+		{mostRevisions + 1, mostRevisions + 1}} {
+		found := v.revisions(t.Context(), names)
+		if len(found) != want.found || reads != want.reads || len(found[names[0]]) == 0 {
+			t.Errorf("draw %d: %d found after %d reads, want %d after %d", i, len(found), reads, want.found, want.reads)
+		}
 	}
 }
 

@@ -15,7 +15,10 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/decision"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 )
 
 // conditionsOf reads the conditions of an object of any kind.
@@ -95,10 +98,9 @@ func waveOf(p *topology.WaveProgress, said string) *Wave {
 	return w
 }
 
-// addImages adds what the pods of the new and of the previous revision run. Images of the previous revision are those
-// of the placement, or of the ControllerRevision with the name; where neither is at hand they are unknown.
-func (b *builder) addImages(w *Workload, object client.Object, p *topology.WorkloadPlacement, current string) {
-	total := w.Pods.Ready + w.Pods.NotReady
+// addImages adds what the pods of the new and of the previous revision run. The new one is that of the placement: it may
+// be an earlier template than that of the object.
+func (b *builder) addImages(w *Workload, kind kinds.Kind, object client.Object, p *topology.WorkloadPlacement) {
 	data, err := json.Marshal(object)
 	if err != nil {
 		return
@@ -111,25 +113,51 @@ func (b *builder) addImages(w *Workload, object client.Object, p *topology.Workl
 	if json.Unmarshal(data, &read) != nil {
 		return
 	}
-	newest := imagesIn(read.Spec.Template)
-	if len(newest) == 0 {
-		return // the kind has no pod template
+	own := imagesIn(read.Spec.Template)
+	if len(own) == 0 || w.Kind == apps.AdvancedCronJobKind.Kind {
+		return // the kind has no pod template, or counts members
 	}
+	newest := own
+	if p.Spec.Template != nil {
+		newest = imagesIn(p.Spec.Template.Raw)
+	}
+	total := w.Pods.Ready + w.Pods.NotReady
 	previous := max(total-w.Pods.Updated, 0)
 	if previous > 0 {
-		name := types.NamespacedName{Namespace: w.Namespace, Name: current}
-		stored, known := b.revisions[name]
-		switch {
-		case p.Spec.PreviousTemplate != nil:
-			stored = p.Spec.PreviousTemplate.Template.Raw
-		case !known && current != "":
-			w.previous = &name
-		}
-		w.Images = append(w.Images, Image{Images: imagesIn(stored), Pods: previous})
+		w.Images = append(w.Images, Image{Images: b.previousImages(w, kind, object, p, own), Pods: previous})
 	}
 	if updated := min(w.Pods.Updated, total); updated > 0 || previous == 0 {
 		w.Images = append(w.Images, Image{Images: newest, Pods: updated})
 	}
+}
+
+// previousImages returns the images of the previous revision: those of the placement, or of its ControllerRevision;
+// where neither is at hand they are unknown. After a rollback that is the template that failed, which the object has
+// until it gets another one. own are the images of the object.
+func (b *builder) previousImages(
+	w *Workload, kind kinds.Kind, object client.Object, p *topology.WorkloadPlacement, own []string,
+) []string {
+	var name string
+	switch {
+	case decision.RolledBack(&p.Spec):
+		if kind.Template != nil && kind.Template.Revision(object) == p.Spec.Wave.RolledBack {
+			return own
+		}
+		name = history.Name(w.Name, p.Spec.Wave.RolledBack)
+	case p.Spec.PreviousTemplate != nil:
+		return imagesIn(p.Spec.PreviousTemplate.Template.Raw)
+	case kind.Observe != nil:
+		name = kind.Observe(object).CurrentRevision
+	}
+	if name == "" {
+		return imagesIn(nil)
+	}
+	at := types.NamespacedName{Namespace: w.Namespace, Name: name}
+	stored, read := b.revisions[at]
+	if !read {
+		w.previous = &at
+	}
+	return imagesIn(stored)
 }
 
 // imagesIn returns the images of the containers of the first pod template in the data, in their order.
@@ -165,7 +193,8 @@ func containersIn(value any) []any {
 	return nil
 }
 
-// Revisions returns the ControllerRevisions that the tree needs to say what pods of previous revisions run.
+// Revisions returns the ControllerRevisions that the tree needs to say what pods of previous revisions run, and that the
+// facts lack.
 func (t *Tree) Revisions() []types.NamespacedName {
 	var names []types.NamespacedName
 	for i := range t.Workloads {

@@ -75,6 +75,9 @@ func (w *Workload) images() string {
 		images := strings.Join(revision.Images, "+")
 		if images == "" {
 			images = "previous revision"
+			if w.previous != nil {
+				images += " (its images are not read: ask for this workload alone)"
+			}
 		}
 		parts = append(parts, fmt.Sprintf("%s ×%d", images, revision.Pods))
 	}
