@@ -166,6 +166,9 @@ func builtIns() []schema.GroupVersionKind {
 	}
 }
 
+// BuiltInKinds returns Kubernetes' own workloads.
+func BuiltInKinds() []schema.GroupVersionKind { return builtIns() }
+
 // IsBuiltIn reports whether a kind is one of Kubernetes' own workloads, in any version.
 func IsBuiltIn(kind schema.GroupKind) bool {
 	return slices.ContainsFunc(
@@ -320,6 +323,15 @@ func never() []Kind {
 	}
 	return append(rows, Kind{GVK: apps.PersistentPodStateKind, Mode: Never},
 		Kind{GVK: apps.ImageListPullJobKind, Mode: Never})
+}
+
+// NeverPlacedKinds returns the kinds that no hub places.
+func NeverPlacedKinds() []schema.GroupVersionKind {
+	var all []schema.GroupVersionKind
+	for _, row := range never() {
+		all = append(all, row.GVK)
+	}
+	return all
 }
 
 // NeverPlaced returns why a hub never places a kind and what to do, and false for any other kind.

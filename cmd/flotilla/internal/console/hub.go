@@ -26,9 +26,14 @@ type Hub struct {
 	flags *genericclioptions.ConfigFlags
 	// AllNamespaces is the flag -A.
 	AllNamespaces bool
+	// AnyCluster: the verb is for clusters that are no hub too, so that its errors say nothing of that.
+	AnyCluster bool
+	// asked: the verb has connected to the cluster.
+	asked bool
 }
 
-// AddFlags adds kubectl's flags for a cluster to a verb, with the names of the hub for completion.
+// AddFlags adds kubectl's flags for a cluster to a verb, with the names of the hub for completion. A verb that fails in a
+// cluster that is not the hub says so.
 func (h *Hub) AddFlags(cmd *cobra.Command) {
 	h.flags = genericclioptions.NewConfigFlags(true)
 	flags := pflag.NewFlagSet(cmd.Name(), pflag.ContinueOnError)
@@ -36,6 +41,7 @@ func (h *Hub) AddFlags(cmd *cobra.Command) {
 	markConnection(flags)
 	cmd.Flags().AddFlagSet(flags)
 	h.completeFlags(cmd)
+	h.explainErrors(cmd)
 }
 
 // AddAllNamespaces adds the flag -A to a verb.
@@ -67,6 +73,7 @@ func (h *Hub) Config() (*rest.Config, *runtime.Scheme, error) {
 		)
 	}
 	cfg.QPS = -1 // a verb asks a dozen times; the API server limits
+	h.asked = true
 	scheme, err := hub.Scheme()
 	if err != nil {
 		return nil, nil, err

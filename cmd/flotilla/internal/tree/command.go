@@ -67,6 +67,9 @@ members that start jobs are counted.`,
 				return console.NotAHub(err)
 			}
 			if tree.noMembers {
+				if err := v.hub.NotTheHub(cmd.Context()); err != nil {
+					return err
+				}
 				console.NoteNoMembers(cmd.ErrOrStderr())
 			}
 			return v.print(cmd.OutOrStdout(), tree)
