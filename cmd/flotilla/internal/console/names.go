@@ -70,6 +70,9 @@ func Workload(text, namespace string) (wire.Key, error) {
 	}
 	switch len(matching) {
 	case 0:
+		if remedy := insteadOf(strings.ToLower(kind)); remedy != "" {
+			return wire.Key{}, Usagef("a hub sends no %s to members: %s", kind, remedy)
+		}
 		slices.Sort(known)
 		return wire.Key{}, Usagef("%q is no kind that the hub places; the kinds are %s", kind, strings.Join(known, ", "))
 	case 1:
@@ -77,6 +80,23 @@ func Workload(text, namespace string) (wire.Key, error) {
 	}
 	slices.Sort(matching)
 	return wire.Key{}, Usagef("%q is a kind of several groups; write %s", kind, strings.Join(matching, " or "))
+}
+
+// insteadOf says what to do with a kind that hubs do not place, "" for any other kind.
+func insteadOf(kind string) string {
+	for _, gvk := range kinds.NeverPlacedKinds() {
+		if isNamed(gvk, kind) {
+			why, _ := kinds.NeverPlaced(gvk.GroupKind())
+			_, remedy, _ := strings.Cut(why, ": ")
+			return remedy
+		}
+	}
+	for _, gvk := range kinds.BuiltInKinds() {
+		if isNamed(gvk, kind) {
+			return kinds.InsteadOf(gvk.Kind)
+		}
+	}
+	return ""
 }
 
 // isNamed reports whether a lower-case text means the kind: its name, plural or short name, and after a dot its group,
