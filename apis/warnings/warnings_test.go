@@ -18,6 +18,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/apis/warnings"
 	"github.com/flotilla-dev/flotilla/e2e/apiserver"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 )
 
 // heard keeps the warnings that an API server sends.
@@ -129,10 +130,51 @@ func policy(namespace string) string {
 		"{workloads: [{kind: CloneSet}], clusters: {}}")
 }
 
+// naming is a policy of either scope with these workloads.
+func naming(workloads string) string {
+	return manifest("FederationPolicy", topology.GroupVersion.String(), "shop",
+		"{workloads: ["+workloads+"], clusters: {}}")
+}
+
+// TestKnownKinds holds that the policy knows each kind that a hub places or never places, by its name alone.
+func TestKnownKinds(t *testing.T) {
+	objects, err := warnings.Hub(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expressions := map[string]string{}
+	variables, _, _ := unstructured.NestedSlice(objects[0].Object, "spec", "variables")
+	for _, v := range variables {
+		one := v.(map[string]any)
+		expressions[one["name"].(string)] = one["expression"].(string)
+	}
+	quoted := func(of map[string]bool) (all []string) {
+		for name := range of {
+			all = append(all, "'"+name+"'")
+		}
+		slices.Sort(all)
+		return all
+	}
+	placed, never := map[string]bool{}, map[string]bool{}
+	for kind := range kinds.All(kinds.MembersRunBuiltIns) {
+		placed[kind.Kind] = true
+	}
+	for _, kind := range kinds.NeverPlacedKinds() {
+		never[kind.Kind] = true
+	}
+	if got, want := expressions["known"], "["+strings.Join(quoted(placed), ", ")+"]"; got != want {
+		t.Errorf("it knows %s, want %s", got, want)
+	}
+	if want := "k in [" + strings.Join(quoted(never), ", ") + "]"; !strings.Contains(expressions["neverPlaced"], want) {
+		t.Errorf("kinds that are never placed: %s, want %s", expressions["neverPlaced"], want)
+	}
+}
+
 func TestHub(t *testing.T) {
 	config := apiserver.ForTest(t, "clonesets.apps.kruise.io", "sidecarsets.apps.kruise.io",
 		"ephemeraljobs.apps.kruise.io", "imagepulljobs.apps.kruise.io", "podprobemarkers.apps.kruise.io",
-		"podunavailablebudgets.policy.kruise.io", "federationpolicies.topology.flotilla.dev")
+		"podunavailablebudgets.policy.kruise.io", "federationpolicies.topology.flotilla.dev",
+		"clusterfederationpolicies.topology.flotilla.dev")
 	w := newWorld(t, config)
 	clone := func(namespace string) string {
 		return manifest("CloneSet", "apps.kruise.io/v1beta1", namespace, scaled)
@@ -163,6 +205,18 @@ func TestHub(t *testing.T) {
 			"no member gets this ImagePullJob"},
 		"a policy":                 {policy("shop"), ""},
 		"a policy that is useless": {policy("local"), "this FederationPolicy places nothing: namespace local"},
+		"a policy of the cluster": {manifest("ClusterFederationPolicy", topology.GroupVersion.String(), "",
+			"{workloads: [{kind: CloneSet}], clusters: {}}"), ""},
+		"a policy with a mistyped kind": {naming("{kind: Clonset}, {kind: CloneSet}"),
+			"this FederationPolicy names Clonset, which a hub does not know: correct spec.workloads"},
+		"a policy with a kind of another group": {naming("{kind: Beacon, apiVersion: example.com/v1}"), ""},
+		"a policy with a kind that no hub sends": {naming("{kind: NodeImage}"),
+			"this FederationPolicy names NodeImage, which a hub sends to no member: apply it in the member"},
+		"a policy with a Deployment": {naming("{kind: Deployment}"),
+			"this FederationPolicy names Deployment of Kubernetes, which the hub's own cluster runs"},
+		"a policy with a StatefulSet of Kubernetes": {naming("{kind: StatefulSet, apiVersion: apps/v1}"),
+			"names StatefulSet of Kubernetes"},
+		"a policy with a StatefulSet": {naming("{kind: StatefulSet, apiVersion: apps.kruise.io/v1beta1}"), ""},
 		"a Deployment for members": {manifest("Deployment", "apps/v1", "shop", scaled),
 			"this Deployment stays in the hub's own cluster, and no member gets it; for pods in members write a CloneSet"},
 		"a local Deployment":          {manifest("Deployment", "apps/v1", "local", scaled), ""},

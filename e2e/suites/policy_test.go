@@ -60,7 +60,7 @@ var _ = Describe("Who decides about a workload", func() {
 		h.Hub.Apply(ctx, policy(ns, "hopeful", "CloneSet", "UnitedDeployment"), apiSample(ns), webSample(ns))
 		h.ExpectToldOf(ctx, harness.TopologyObject("FederationPolicy", ns, "hopeful"),
 			metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: topology.PolicyNamespaceNotFederated},
-			ns, topology.LabelFederated, "label the namespace")
+			ns, topology.LabelFederated, "kubectl label namespace "+ns)
 		api, web := harness.CloneSet(ns, "api"), harness.UnitedDeployment(ns, "web")
 		expectNothing(ctx, api)
 		expectNothing(ctx, web)

@@ -298,7 +298,7 @@ func (f *Facts) waitsForRoom(before, after []topology.Cell) string {
 	}
 	slices.Sort(others)
 	return fmt.Sprintf(
-		"replicas wait for room in %s, which is promised to %s: their pods are not all Ready there; what those leave is "+
+		"replicas wait for room in %s, which is reserved for %s: their pods are not all Ready there; what those leave is "+
 			"given then",
 		listed(clusters),
 		listed(others),

@@ -354,7 +354,7 @@ spec:
 // yet, the hub is not about to give it away.
 func TestRoomThatIsPromised(t *testing.T) {
 	for replicas, want := range map[string]string{
-		"2": "replicas wait for room in east, which is promised to CloneSet shop/big: their pods are not all Ready there; " +
+		"2": "replicas wait for room in east, which is reserved for CloneSet shop/big: their pods are not all Ready there; " +
 			"what those leave is given then",
 		"0": "the hub is about to change east 1 → 3",
 	} {

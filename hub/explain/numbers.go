@@ -35,8 +35,8 @@ func ofCell(r topology.Reason) (string, bool) {
 		return fmt.Sprintf("the zone took the place of zone %s, which the member no longer has; the pods that ran there "+
 			"count here", r.Params[decision.ParamFrom]), true
 	case decision.CellLost:
-		return fmt.Sprintf("the member was not heard of for %s after it became NotReady, so it counts as lost and others "+
-			"stand in for what it has; its order stays as it was until it is back", r.Params[decision.ParamAfter]), true
+		return fmt.Sprintf("the member was unreachable for %s after it became NotReady, so it counts as lost and others "+
+			"replace what it has; its order stays as it was until it is back", r.Params[decision.ParamAfter]), true
 	case decision.CellUnschedulable:
 		return fmt.Sprintf("the member found no node for some of its pods for %s, so others got them; it gets more once it "+
 			"has nodes again", r.Params[decision.ParamAfter]), true
@@ -52,8 +52,8 @@ func cellReasons() map[string]string {
 	return map[string]string{
 		decision.CellExcluded: "the policy no longer selects the member, or it is not accepted any more; its pods go step " +
 			"by step, as others are available, and the cell goes when the member has reported that nothing is left",
-		decision.CellAbandoned: "the policy no longer selects the member, or it is not accepted any more, and it is not " +
-			"heard of, so others stand in for what it has; its order stays as it was until it is heard of again",
+		decision.CellAbandoned: "the policy no longer selects the member, or it is not accepted any more, and it is " +
+			"unreachable, so others replace what it has; its order stays as it was until it is back",
 		decision.CellCopy: "every member that the policy selects gets a copy",
 		decision.CellPerMember: "every member that the policy selects has the whole object; the number is how many pods " +
 			"the member asks for",
@@ -83,7 +83,7 @@ func cellReasons() map[string]string {
 			"they have nodes again",
 		decision.CellShrinking: "the cell is to have fewer pods than it has, and others are not available yet; those that " +
 			"are too many go as the others are",
-		decision.CellReturned: "the member is back, and others stand in for pods of it; those go step by step, as the " +
+		decision.CellReturned: "the member is back, and others replace pods of it; those go step by step, as the " +
 			"others are available",
 	}
 }

@@ -166,6 +166,9 @@ func builtIns() []schema.GroupVersionKind {
 	}
 }
 
+// BuiltInKinds returns Kubernetes' own workloads.
+func BuiltInKinds() []schema.GroupVersionKind { return builtIns() }
+
 // IsBuiltIn reports whether a kind is one of Kubernetes' own workloads, in any version.
 func IsBuiltIn(kind schema.GroupKind) bool {
 	return slices.ContainsFunc(
@@ -321,8 +324,8 @@ func never() []Kind {
 	return append(rows, Kind{GVK: apps.PersistentPodStateKind, Mode: Never})
 }
 
-// NeverKinds returns the kinds that no hub places.
-func NeverKinds() []schema.GroupVersionKind {
+// NeverPlacedKinds returns the kinds that no hub places.
+func NeverPlacedKinds() []schema.GroupVersionKind {
 	var all []schema.GroupVersionKind
 	for _, row := range never() {
 		all = append(all, row.GVK)

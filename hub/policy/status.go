@@ -190,8 +190,9 @@ type facts struct {
 	run          string // the first workload that it placed and the hub's own cluster runs all the same, and what to do
 	secrets      bool   // it selects Secrets and does not let them go
 	kinds        string
-	wrong        string // the first selector that cannot be read, and why
-	unknownNames string // which members, zones and regions it names that there are not
+	wrong        string   // the first selector that cannot be read, and why
+	unknownNames string   // which members, zones and regions it names that there are not
+	checks       []string // the checks of its rollout that can never hold, and why
 	workloads    int32
 	// conflict is the first workload (by name) that the policy selects and another policy of its scope holds, and which.
 	conflict, winner string
@@ -231,6 +232,7 @@ func gather(
 		kinds:     kinds.Names(rules),
 		secrets:   selectsHeldSecrets(&policy.Spec),
 		wrong:     unreadableAny(&policy.Spec),
+		checks:    invalidChecks(&policy.Spec),
 	}
 	if key.Namespace != "" {
 		namespace := &corev1.Namespace{}
@@ -330,75 +332,10 @@ func (f *facts) status(
 ) topology.FederationPolicyStatus {
 	condition := metav1.Condition{
 		Type:               readyCondition,
-		Status:             metav1.ConditionFalse,
 		ObservedGeneration: generation,
 		LastTransitionTime: now,
 	}
-	switch {
-	case !f.federated:
-		condition.Reason = topology.PolicyNamespaceNotFederated
-		condition.Message = fmt.Sprintf(
-			"namespace %s has no label %s=true, so nothing in it is placed; label the namespace",
-			f.key.Namespace,
-			topology.LabelFederated,
-		)
-	case len(f.onHub) > 0:
-		condition.Reason = topology.PolicyRunsOnHub
-		condition.Message = fmt.Sprintf(
-			"%s %s names %s, which the hub's own cluster runs, so nothing of it goes to members; %s",
-			f.key.Kind,
-			f.key.Name,
-			strings.Join(f.onHub, ", "),
-			f.instead,
-		)
-	case f.run != "":
-		condition.Reason, condition.Message = topology.PolicyRunsOnHub, f.run
-	case f.wrong != "":
-		condition.Reason = topology.PolicyInvalidSelector
-		condition.Message = fmt.Sprintf(
-			"%s of %s %s; until it is corrected it selects nothing, and what is placed stays as it is",
-			f.wrong,
-			f.key.Kind,
-			f.key.Name,
-		)
-	case f.secrets:
-		condition.Reason = topology.PolicySecretsNotCarried
-		condition.Message = fmt.Sprintf(
-			"%s %s selects Secrets, and they stay on the hub; set spec.dependencies.secrets: Carry to let them go to members, "+
-				"or take Secret out of spec.workloads",
-			f.key.Kind,
-			f.key.Name,
-		)
-	case len(f.never) > 0:
-		condition.Reason = topology.PolicyUnknownKind
-		condition.Message = fmt.Sprintf("%s %s names %s", f.key.Kind, f.key.Name, strings.Join(f.never, "; "))
-	case len(f.unknown) > 0:
-		condition.Reason = topology.PolicyUnknownKind
-		condition.Message = fmt.Sprintf("%s %s names %s: not placed on members; the kinds that work are %s",
-			f.key.Kind, f.key.Name, strings.Join(f.unknown, ", "), f.kinds)
-	case len(f.missing) > 0:
-		condition.Reason = topology.PolicyKindNotServed
-		condition.Message = fmt.Sprintf(
-			"%s %s names %s, which the hub's API server does not serve, so nothing of it goes to members; install its "+
-				"definition on the hub",
-			f.key.Kind,
-			f.key.Name,
-			strings.Join(f.missing, ", "),
-		)
-	case f.conflict != "":
-		condition.Reason = topology.PolicyConflicted
-		condition.Message = fmt.Sprintf("%s %s selects %s, which %s %s holds already; narrow one of the two",
-			f.key.Kind, f.key.Name, f.conflict, f.key.Kind, f.winner)
-	default:
-		condition.Status, condition.Reason = metav1.ConditionTrue, topology.PolicyInForce
-		condition.Message = Holds
-		if f.unknownNames != "" {
-			condition.Message += fmt.Sprintf(
-				"; what it names and is not there says nothing: %s; correct the name, or let that member join",
-				f.unknownNames,
-			)
-		}
-	}
+	condition.Status, condition.Reason, condition.Message = f.ready()
 	after := *before.DeepCopy()
 	after.ObservedGeneration = generation
 	after.Workloads = f.workloads

@@ -31,15 +31,14 @@ func OfWorkload(expression string, o runtime.Object, pods func(state string) int
 		return fmt.Sprintf("the workload cannot be read: %v", err)
 	}
 	var asked []string
-	count := cel.Function("pods", cel.Overload("pods_string", []*cel.Type{cel.StringType}, cel.IntType,
-		cel.UnaryBinding(func(state ref.Val) ref.Val {
-			text, _ := state.Value().(string)
-			n := pods(text)
-			if saw := text + ": " + few(n); !slices.Contains(asked, saw) {
-				asked = append(asked, saw)
-			}
-			return types.Int(n)
-		})))
+	count := podsFunction(func(state ref.Val) ref.Val {
+		text, _ := state.Value().(string)
+		n := pods(text)
+		if saw := text + ": " + few(n); !slices.Contains(asked, saw) {
+			asked = append(asked, saw)
+		}
+		return types.Int(n)
+	})
 	why := unmet(expression, map[string]any{"object": object}, CorrectPolicy, count)
 	if why != "" && len(asked) > 0 {
 		why += "; pods in " + strings.Join(asked, ", ")
@@ -98,6 +97,19 @@ func unmet(expression string, variables map[string]any, remedy string, functions
 func Invalid(expression, remedy string, variables ...string) string {
 	_, invalid := compile(expression, remedy, variables)
 	return invalid
+}
+
+// InvalidOfWorkload returns why an expression can hold of no workload, "" where it can; see OfWorkload.
+func InvalidOfWorkload(expression string) string {
+	none := func(ref.Val) ref.Val { return types.Int(0) }
+	_, invalid := compile(expression, CorrectPolicy, []string{"object"}, podsFunction(none))
+	return invalid
+}
+
+// podsFunction declares the function pods of the expressions of workloads.
+func podsFunction(count func(ref.Val) ref.Val) cel.EnvOption {
+	return cel.Function("pods", cel.Overload("pods_string", []*cel.Type{cel.StringType}, cel.IntType,
+		cel.UnaryBinding(count)))
 }
 
 func compile(

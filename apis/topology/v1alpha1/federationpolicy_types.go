@@ -288,6 +288,8 @@ const (
 	PolicyNamespaceNotFederated = "NamespaceNotFederated"
 	// PolicyInvalidSelector: a label selector of the policy cannot be read.
 	PolicyInvalidSelector = "InvalidSelector"
+	// PolicyInvalidCheck: the expression of a check of the rollout can never hold.
+	PolicyInvalidCheck = "InvalidCheck"
 	// PolicyConflicted: another policy holds for workloads that this one selects too.
 	PolicyConflicted = "Conflicted"
 )

@@ -140,7 +140,7 @@ func (d *definitions) set(ctx context.Context, name string, config apiextensions
 		metav1.PatchOptions{FieldManager: d.program}); err != nil {
 		return err
 	}
-	d.log.Info("Told the API server where objects are converted", "crd", name, "at", address(config))
+	d.log.Info("Wrote into the definitions where objects are converted", "crd", name, "at", address(config))
 	return nil
 }
 

@@ -45,7 +45,7 @@ func (f *facts) accepted(hubID string) metav1.Condition {
 	case f.cluster.Spec.ID == "":
 		c.Reason = topology.ReasonNeverConnected
 		c.Message = fmt.Sprintf(
-			"Karmada has not told the id of Cluster %s yet (spec.id); look at the agent of Karmada there",
+			"Karmada has not written the id of Cluster %s yet (spec.id); look at the agent of Karmada there",
 			m.Name,
 		)
 	case f.cluster.Spec.ID == hubID:
@@ -90,7 +90,7 @@ func (f *facts) ready() metav1.Condition {
 	case told == nil:
 		c.Reason = topology.ReasonNeverConnected
 		c.Message = fmt.Sprintf(
-			"Karmada has not told whether Cluster %s is Ready yet; look at the agent of Karmada there",
+			"Karmada has not written yet whether Cluster %s is Ready; look at the agent of Karmada there",
 			f.name,
 		)
 	case told.Status == metav1.ConditionTrue:

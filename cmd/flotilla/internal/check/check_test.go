@@ -15,13 +15,15 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/policy"
+	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func renewed(ago time.Duration) *coordinationv1.Lease {
 	at := metav1.NewMicroTime(now.Add(-ago))
-	return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &at}}
+	return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &at, HolderIdentity: new("pod-1")}}
 }
 
 func memberOf(name string, ready metav1.ConditionStatus, more ...metav1.Condition) topology.MemberCluster {
@@ -30,30 +32,38 @@ func memberOf(name string, ready metav1.ConditionStatus, more ...metav1.Conditio
 	long := metav1.NewTime(now.Add(-time.Hour))
 	m.Status.Conditions = append([]metav1.Condition{
 		{Type: topology.MemberAccepted, Status: metav1.ConditionTrue},
-		{Type: topology.MemberReady, Status: ready, Reason: "LeaseExpired", Message: name + " was not heard of",
+		{Type: topology.MemberReady, Status: ready, Reason: "LeaseExpired", Message: name + " has not renewed its Lease",
 			LastTransitionTime: long},
 	}, more...)
 	return m
 }
 
-// healthy are the facts of an installation where everything holds.
+// healthy are the facts of an installation in which nothing is wrong.
 func healthy() *facts {
 	return &facts{
-		now: now, version: "v1.34.1", own: "v1.4.0",
+		now: now, flags: " --context hub", version: "v1.34.1", own: "v1.4.0",
 		crds: []definition{{name: "clonesets.apps.kruise.io", served: true}},
 		leases: map[string]*coordinationv1.Lease{"flotilla-hub": renewed(time.Second),
 			"flotilla-approver": renewed(time.Second)},
 		memberLeases: map[string]*coordinationv1.Lease{"east": renewed(9 * time.Second)},
 		members:      []topology.MemberCluster{memberOf("east", metav1.ConditionTrue)},
-		federated:    1, policies: map[string][]metav1.Condition{"FederationPolicy shop/all": nil},
+		federated:    1,
+		policies: map[string][]metav1.Condition{"FederationPolicy shop/all": {{Type: "Ready",
+			Status: metav1.ConditionTrue, Message: policy.Holds}}},
+		workloads: []workload{{key: wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "api"},
+			federated: true, answered: true, created: now.Add(-time.Hour), replicas: 9,
+			conditions: []metav1.Condition{{Type: "Federated", Status: metav1.ConditionTrue, Reason: "Placed"}}}},
 		unread: map[string]error{},
 	}
 }
 
-// found returns the lines of the checks that do not hold, as "outcome name: found".
+// found returns the findings, as "outcome name: found → hint".
 func found(results []Result) []string {
 	var lines []string
 	for _, r := range results {
+		if r.Found == "" {
+			lines = append(lines, r.Name+" says nothing")
+		}
 		if r.Outcome != passed {
 			lines = append(lines, r.Outcome+" "+r.Name+": "+r.Found)
 			if r.Hint == "" {
@@ -70,79 +80,74 @@ func TestRunning(t *testing.T) {
 		change func(*facts)
 		want   []string
 	}{
-		{"everything holds", func(*facts) {}, nil},
+		{"a healthy installation", func(*facts) {}, nil},
 		{"Kubernetes is too old", func(f *facts) { f.version = "v1.29.3" },
-			[]string{"error the API server answers and is 1.30 or newer: v1.29.3"}},
-		{"a definition is not there", func(f *facts) { f.crds[0].served = false }, []string{
-			"error the CustomResourceDefinitions are there, and as new as this program: not served: clonesets.apps.kruise.io",
-		}},
-		{"a definition is older", func(f *facts) { f.crds[0].lacks = "v1beta1.spec.paused" }, []string{
-			"warning the CustomResourceDefinitions are there, and as new as this program: clonesets.apps.kruise.io has no " +
-				"field v1beta1.spec.paused",
-		}},
-		{"nobody converts", func(f *facts) { f.conversion = "conversion webhook failed" },
-			[]string{"warning objects of v1alpha1 are converted: conversion webhook failed"}},
-		{"whether somebody converts cannot be asked", func(f *facts) { f.unread["conversion"] = errors.New("forbidden") },
-			[]string{"skipped objects of v1alpha1 are converted: forbidden"}},
+			[]string{"error API server: it is v1.29.3, older than 1.30"}},
+		{"a definition is missing", func(f *facts) { f.crds[0].served = false },
+			[]string{"error CustomResourceDefinitions: not served: clonesets.apps.kruise.io"}},
+		{"a definition is older", func(f *facts) { f.crds[0].lacks = "v1beta1.spec.paused" },
+			[]string{"warning CustomResourceDefinitions: clonesets.apps.kruise.io has no field v1beta1.spec.paused"}},
+		{"no program converts", func(f *facts) { f.conversion = "conversion webhook failed" },
+			[]string{"warning conversion of v1alpha1: conversion webhook failed"}},
+		{"conversion cannot be asked", func(f *facts) { f.unread["conversion"] = errors.New("forbidden") },
+			[]string{"skipped conversion of v1alpha1: forbidden"}},
 		{"the hub is down", func(f *facts) { f.leases["flotilla-hub"] = renewed(time.Hour) },
-			[]string{"error a replica of flotilla-hub leads: its Lease is not renewed since 1h0m0s"}},
-		{"the approver never ran", func(f *facts) { delete(f.leases, "flotilla-approver") },
-			[]string{"warning a replica of flotilla-approver leads: it has no Lease"}},
+			[]string{"error flotilla-hub: it does not run: its Lease was not renewed for 1h0m0s"}},
+		{"the hub was stopped", func(f *facts) { f.leases["flotilla-hub"].Spec.HolderIdentity = new("") },
+			[]string{"error flotilla-hub: it does not run: no replica holds its Lease"}},
+		{"the hub never ran", func(f *facts) {
+			delete(f.leases, "flotilla-hub")
+			f.members = nil
+		}, []string{"error flotilla-hub: it has no Lease, and has judged nothing here: it does not run",
+			"warning members: the hub has none"}},
+		{"the hub has no Lease", func(f *facts) { delete(f.leases, "flotilla-hub") },
+			[]string{"warning flotilla-hub: it has no Lease, so whether it runs is not known"}},
+		{"Leases cannot be read", func(f *facts) { f.unread["leases"] = errors.New("forbidden") },
+			[]string{"skipped flotilla-hub: forbidden", "skipped flotilla-approver: forbidden"}},
+		{"there is no approver", func(f *facts) { delete(f.leases, "flotilla-approver") }, nil},
 		{"one pod of two is available", func(f *facts) {
 			f.deployments = []appsv1.Deployment{{ObjectMeta: metav1.ObjectMeta{Name: "flotilla-hub"},
 				Spec: appsv1.DeploymentSpec{Replicas: new(int32(2))}, Status: appsv1.DeploymentStatus{AvailableReplicas: 1}}}
-		}, []string{"warning the replicas of flotilla-hub are available: 1 of 2"}},
-		{"there are no members", func(f *facts) { f.members = nil }, []string{"warning there are members: there are none"}},
+		}, []string{"warning Deployment flotilla-hub: 1 of 2 replicas are available"}},
+		{"the hub is scaled to zero", func(f *facts) {
+			f.deployments = []appsv1.Deployment{{ObjectMeta: metav1.ObjectMeta{Name: "flotilla-hub"},
+				Spec: appsv1.DeploymentSpec{Replicas: new(int32(0))}}}
+		}, []string{"error Deployment flotilla-hub: 0 of 0 replicas are available"}},
+		{"there are no members", func(f *facts) { f.members = nil }, []string{"warning members: the hub has none"}},
 		{"a member asks", func(f *facts) {
 			f.members[0].Spec.Accepted = false
 			f.asking = map[string]bool{"east": true}
-		}, []string{"warning east takes part and is Ready: its agent asks to join"}},
-		{"a member is not accepted, and who asks cannot be read", func(f *facts) {
+		}, []string{"warning member east: its agent asks to join"}},
+		{"a member is not accepted, and requests cannot be read", func(f *facts) {
 			f.members[0].Spec.Accepted = false
 			f.unread["requests"] = errors.New("forbidden")
-		}, []string{"warning east takes part and is Ready: it is not accepted; whether its agent has asked cannot be read: " +
-			"forbidden"}},
+		}, []string{"warning member east: it is not accepted; whether its agent has asked cannot be read: forbidden"}},
 		{"Deployments cannot be read", func(f *facts) { f.unread["deployments"] = errors.New("forbidden") },
-			[]string{"skipped the replicas of the programs are available: forbidden"}},
-		{"a member was not heard of", func(f *facts) {
+			[]string{"skipped Deployments of the programs: forbidden"}},
+		{"a member is unreachable", func(f *facts) {
 			f.members[0], f.memberLeases["east"] = memberOf("east", metav1.ConditionFalse), renewed(time.Hour)
-		}, []string{"error east takes part and is Ready: east was not heard of"}},
-		{"the hub does not see that a member is there", func(f *facts) {
-			f.members[0] = memberOf("east",
-				metav1.ConditionFalse)
-		}, []string{
-			"error east takes part and is Ready: its agent renews its Lease, and the hub has not seen it",
-		}},
-		{"the hub does not see that a member is gone", func(f *facts) { f.memberLeases["east"] = renewed(time.Hour) },
-			[]string{
-				"error east takes part and is Ready: its agent does not renew its Lease since 1h0m0s, and the hub still has it " +
-					"for Ready",
-			}},
-		{"the hub has said nothing of a member", func(f *facts) { f.members[0].Status.Conditions = nil },
-			[]string{"error east takes part and is Ready: it has no conditions"}},
+		}, []string{"error member east: east has not renewed its Lease"}},
+		{"the hub does not see a member", func(f *facts) { f.members[0] = memberOf("east", metav1.ConditionFalse) },
+			[]string{"error member east: it is not Ready, and its agent renews its Lease"}},
+		{"the hub does not see that a member is unreachable", func(f *facts) { f.memberLeases["east"] = renewed(time.Hour) },
+			[]string{"error member east: the hub takes it for Ready, and its agent has not renewed its Lease for 1h0m0s"}},
+		{"an agent has no Lease", func(f *facts) { delete(f.memberLeases, "east") },
+			[]string{"error member east: the hub takes it for Ready, and its agent has no Lease"}},
+		{"the hub has not judged a member", func(f *facts) { f.members[0].Status.Conditions = nil },
+			[]string{"error member east: the hub has not judged it"}},
 		{"orphans", func(f *facts) {
 			f.members[0] = memberOf("east", metav1.ConditionTrue,
 				metav1.Condition{Type: topology.MemberOrphans, Status: metav1.ConditionTrue, Message: "2 objects"})
-		}, []string{"warning east: Orphans: 2 objects"}},
+		}, []string{"warning member east: Orphans: 2 objects"}},
 		{"a clock is wrong", func(f *facts) {
 			f.members[0] = memberOf("east", metav1.ConditionTrue,
 				metav1.Condition{Type: topology.MemberClockInSync, Status: metav1.ConditionFalse, Message: "7m0s behind"})
 			f.memberLeases["east"] = renewed(7 * time.Minute)
-		}, []string{"warning east: ClockInSync: 7m0s behind"}},
-		{"an agent of long ago", func(f *facts) { f.members[0].Status.AgentVersion = "v1.2.9" },
-			[]string{"warning east runs an agent of the hub's time: its agent is v1.2.9, this program v1.4.0"}},
+		}, []string{"warning member east: ClockInSync: 7m0s behind"}},
+		{"an old agent", func(f *facts) { f.members[0].Status.AgentVersion = "v1.2.9" },
+			[]string{"warning member east: its agent is v1.2.9, and this program v1.4.0"}},
 		{"an agent of the last version", func(f *facts) { f.members[0].Status.AgentVersion = "v1.3.9" }, nil},
 		{"an agent of no release", func(f *facts) { f.members[0].Status.AgentVersion = "v0.0.0-gabc" }, nil},
-		{"no policy", func(f *facts) { f.policies = nil },
-			[]string{"warning there is a policy: 1 namespaces are federated, and nothing in them is placed"}},
-		{"a policy does not hold, a workload stands still", func(f *facts) {
-			f.policies["FederationPolicy shop/b"] = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse,
-				Message: "no cluster", Reason: "NoCluster"}}
-			f.stalled = map[string]string{"CloneSet shop/api": "InvalidTemplate: no containers"}
-		}, []string{"warning FederationPolicy shop/b holds: no cluster",
-			"warning CloneSet shop/api goes on: InvalidTemplate: no containers"}},
-		{"workloads cannot be read", func(f *facts) { f.unread["workloads"] = errors.New("forbidden") },
-			[]string{"skipped no workload stands still: forbidden"}},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			f := healthy()
@@ -162,15 +167,15 @@ func TestInstalling(t *testing.T) {
 	}
 	f.kruise, f.forbidden = true, []string{"create namespaces"}
 	f.crds[0].lacks = "v1beta1.spec.paused"
-	want := []string{"error you may create namespaces: the API server says no",
-		"warning OpenKruise does not run here: its webhooks are there",
+	want := []string{"error your rights: you may not create namespaces",
+		"warning OpenKruise: its webhooks are installed, and two programs would act on the same objects",
 		"warning definitions of an earlier installation: clonesets.apps.kruise.io has no field v1beta1.spec.paused"}
 	if diff := cmp.Diff(want, found(installing(f))); diff != "" {
 		t.Error(diff)
 	}
 	f = healthy()
 	f.unread["kruise"] = errors.New("forbidden")
-	if diff := cmp.Diff([]string{"skipped OpenKruise does not run here: forbidden"}, found(installing(f))); diff != "" {
+	if diff := cmp.Diff([]string{"skipped OpenKruise: forbidden"}, found(installing(f))); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -208,12 +213,12 @@ func TestLacking(t *testing.T) {
 func TestWrite(t *testing.T) {
 	var text strings.Builder
 	err := write(&text, []Result{
-		{Category: "kubernetes", Name: "it answers", Outcome: passed, Found: "v1.34.1"},
-		{Category: "members", Name: "east is Ready", Outcome: failed, Found: "gone", Hint: "look"},
-		{Category: "members", Name: "west is Ready", Outcome: warned},
+		{Category: "kubernetes", Name: "API server", Outcome: passed, Found: "v1.34.1"},
+		{Category: "members", Name: "member east", Outcome: failed, Found: "it is lost", Hint: "look"},
+		{Category: "members", Name: "member west", Outcome: warned},
 	})
-	want := "kubernetes\n+ it answers: v1.34.1\n\nmembers\nx east is Ready: gone\n    look\n! west is Ready\n\n3 " +
-		"checks: 1 hold, 1 do not, 1 to look at, 0 not asked\n"
+	want := "kubernetes\n+ API server: v1.34.1\n\nmembers\nx member east: it is lost\n    look\n! member west\n\n" +
+		"1 error, 1 warning; nothing is wrong with 1, and 0 could not be read\n"
 	if diff := cmp.Diff(want, text.String()); diff != "" || err != nil {
 		t.Error(err, diff)
 	}

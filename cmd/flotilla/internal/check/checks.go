@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/explain"
 )
 
 // Outcomes of a check, from good to bad.
@@ -27,18 +27,18 @@ const (
 // oldest is the oldest Kubernetes that a hub runs on.
 const oldest = "1.30.0"
 
-// stale is how old a Lease is whose holder is gone: a program renews its own every few seconds, a member's agent every
-// ten. The age is by this machine's clock against the holder's, so that hints name the clocks.
+// stale is the age of a Lease that no program renews: a program renews its own every few seconds, a member's agent
+// every ten. The age is by this machine's clock against the holder's, so that hints name the clocks.
 const stale = time.Minute
 
 // Result is what one check found.
 type Result struct {
 	Category string `json:"category"`
-	// Name says what is looked at.
+	// Name says what was looked at.
 	Name string `json:"name"`
 	// Outcome is ok, warning, error or skipped.
 	Outcome string `json:"outcome"`
-	// Found says what was found; Hint what to do about it.
+	// Found says what was found; Hint what to do about it, a command where there is one.
 	Found string `json:"found,omitempty"`
 	Hint  string `json:"hint,omitempty"`
 }
@@ -46,19 +46,20 @@ type Result struct {
 // facts are what the checks depend on.
 type facts struct {
 	now time.Time
+	// flags are those that name the hub, as the user gave them, such as " --context hub".
+	flags string
 	// version is that of the hub's API server, own that of this program.
 	version, own string
-	// forbidden are what the user may not do of what installing does, as "create namespaces".
+	// forbidden are the rights that installing needs and the user lacks, as "create namespaces".
 	forbidden []string
-	// kruise tells whether OpenKruise runs in the cluster.
+	// kruise reports whether OpenKruise runs in the cluster.
 	kruise bool
-	// crds are the definitions that this program has, in their order, and what is wrong with
-	// each in the cluster, empty for nothing.
+	// crds are the definitions that this program has, in their order, as they are in the cluster.
 	crds []definition
 	// leases are those of the programs, by name; members' are in memberLeases, by member.
 	leases, memberLeases map[string]*coordinationv1.Lease
 	deployments          []appsv1.Deployment
-	// conversion is why an object of an older version is not taken; empty where it is.
+	// conversion is why an object of an older version is rejected; empty where it is accepted.
 	conversion string
 	members    []topology.MemberCluster
 	// asking are members whose agent has asked to join.
@@ -66,19 +67,19 @@ type facts struct {
 	// federated is how many namespaces have the label; policies are all policies, as "Kind namespace/name".
 	federated int
 	policies  map[string][]metav1.Condition
-	// stalled are the workloads that no controller moves on, with the sentence that says why.
-	stalled map[string]string
-	// workloads is how many workloads there are in federated namespaces.
-	workloads int
+	// workloads are those of the kinds whose status the hub writes, also of namespaces without the label.
+	workloads []workload
+	// idle are objects of federated namespaces that do nothing there.
+	idle []idle
 	// unread is why something could not be read, by what it is.
 	unread map[string]error
 }
 
-// definition is a CustomResourceDefinition as it stands in the cluster.
+// definition is a CustomResourceDefinition of the cluster.
 type definition struct {
 	name string
-	// served tells whether the API server has it; lacks is the first field that this
-	// program knows and the API server does not.
+	// served reports whether the API server has it; lacks is the first field that this program knows and the API server
+	// does not.
 	served bool
 	lacks  string
 }
@@ -87,17 +88,17 @@ type definition struct {
 func installing(f *facts) []Result {
 	all := []Result{kubernetes(f)}
 	for _, what := range f.forbidden {
-		all = append(all, Result{"permissions", "you may " + what, failed, "the API server says no",
-			"use a context of an administrator"})
+		all = append(all, Result{"permissions", "your rights", failed, "you may not " + what,
+			"name a context of an administrator with --context"})
 	}
 	if len(f.forbidden) == 0 {
-		all = append(all, Result{Category: "permissions", Name: "you may do all that installing does", Outcome: passed})
+		all = append(all, Result{Category: "permissions", Name: "your rights", Outcome: passed,
+			Found: "you may install Flotilla"})
 	}
-	found := Result{Category: "cluster", Name: "OpenKruise does not run here", Outcome: passed}
+	found := Result{Category: "cluster", Name: "OpenKruise", Outcome: passed, Found: "it does not run here"}
 	if f.kruise {
-		found.Outcome, found.Found = warned, "its webhooks are there"
-		found.Hint = "two programs would act on the same objects: " +
-			"docs/tasks/take-over-from-openkruise.md says how to take over"
+		found.Outcome, found.Found = warned, "its webhooks are installed, and two programs would act on the same objects"
+		found.Hint = "take over as docs/tasks/take-over-from-openkruise.md says"
 	}
 	if err := f.unread["kruise"]; err != nil {
 		found = unread(found.Category, found.Name, err)
@@ -106,7 +107,7 @@ func installing(f *facts) []Result {
 	for _, d := range f.crds {
 		if d.lacks != "" {
 			return append(all, Result{"cluster", "definitions of an earlier installation", warned,
-				fmt.Sprintf("%s has no field %s", d.name, d.lacks), "upgrade flotilla-crds before the programs"})
+				fmt.Sprintf("%s has no field %s", d.name, d.lacks), f.upgradeDefinitions()})
 		}
 	}
 	return all
@@ -122,18 +123,23 @@ func running(f *facts) []Result {
 }
 
 func kubernetes(f *facts) Result {
-	name := "the API server answers and is " + strings.TrimSuffix(oldest, ".0") + " or newer"
-	r := Result{Category: "kubernetes", Name: name, Outcome: passed, Found: f.version}
+	r := Result{Category: "kubernetes", Name: "API server", Outcome: passed, Found: "it answers, and is " + f.version}
 	if v, err := version.ParseGeneric(f.version); err != nil || v.LessThan(version.MustParseGeneric(oldest)) {
-		r.Outcome, r.Hint = failed, "upgrade the cluster: rules of validation need it"
+		r.Outcome = failed
+		r.Found = fmt.Sprintf("it is %s, older than %s", f.version, strings.TrimSuffix(oldest, ".0"))
+		r.Hint = "upgrade the cluster: the rules of validation need it"
 	}
 	return r
 }
 
+func (f *facts) upgradeDefinitions() string {
+	return "kubectl apply --server-side -f apis/crds" + f.flags +
+		", or helm upgrade --install flotilla-crds charts/flotilla-crds -n " + topology.SystemNamespace
+}
+
 func definitions(f *facts) []Result {
-	const name = "the CustomResourceDefinitions are there, and as new as this program"
-	r := Result{Category: "definitions", Name: name, Outcome: passed,
-		Found: fmt.Sprintf("%d of %d", len(f.crds), len(f.crds))}
+	r := Result{Category: "definitions", Name: "CustomResourceDefinitions", Outcome: passed,
+		Found: fmt.Sprintf("%d of %d, as new as this program", len(f.crds), len(f.crds))}
 	var missing []string
 	for _, d := range f.crds {
 		switch {
@@ -141,171 +147,219 @@ func definitions(f *facts) []Result {
 			missing = append(missing, d.name)
 		case d.lacks != "" && r.Outcome == passed:
 			r.Outcome, r.Found = warned, fmt.Sprintf("%s has no field %s", d.name, d.lacks)
-			r.Hint = "helm upgrade flotilla-crds charts/flotilla-crds, or kubectl apply --server-side -f apis/crds"
+			r.Hint = f.upgradeDefinitions()
 		}
 	}
 	if len(missing) > 0 {
 		r.Outcome, r.Found = failed, "not served: "+strings.Join(missing, ", ")
-		r.Hint = "helm install flotilla-crds charts/flotilla-crds, or kubectl apply --server-side -f apis/crds"
+		r.Hint = f.upgradeDefinitions()
 		return []Result{r}
 	}
-	c := Result{Category: "definitions", Name: "objects of v1alpha1 are converted", Outcome: passed}
+	c := Result{Category: "definitions", Name: "conversion of v1alpha1", Outcome: passed,
+		Found: "an object was converted"}
 	if f.conversion != "" {
-		c.Outcome, c.Found, c.Hint = warned, f.conversion,
-			"requests for v1alpha1 need flotilla-hub, or flotilla-agent, and its webhook: see its log"
+		c.Outcome, c.Found = warned, f.conversion
+		c.Hint = "requests for v1alpha1 need the webhook of flotilla-hub or flotilla-agent; read its log: kubectl logs -n " +
+			topology.SystemNamespace + " deployment/flotilla-hub" + f.flags
 	}
 	if err := f.unread["conversion"]; err != nil {
-		c = unread("definitions", "objects of v1alpha1 are converted", err)
+		c = unread(c.Category, c.Name, err)
 	}
 	return []Result{r, c}
 }
 
 // unread is a check that needs what could not be read.
 func unread(category, name string, err error) Result {
-	return Result{category, name, skipped, err.Error(), "ask as somebody who may read it"}
+	return Result{category, name, skipped, err.Error(), "name a context with the right to read it with --context"}
 }
 
+const (
+	hubProgram      = "flotilla-hub"
+	approverProgram = "flotilla-approver"
+)
+
 func programs(f *facts) []Result {
-	var all []Result
-	for _, program := range []string{"flotilla-hub", "flotilla-approver"} {
-		name := "a replica of " + program + " leads"
-		lease := f.leases[program]
-		switch {
-		case f.unread["leases"] != nil:
-			all = append(all, unread("programs", name, f.unread["leases"]))
-		case lease == nil:
-			all = append(all, Result{"programs", name, warned, "it has no Lease",
-				"start it; with --leader-elect=false it has none, and the checks of members say whether it acts"})
-		case !fresh(lease, f.now):
-			all = append(all, Result{"programs", name, failed, "its Lease is not renewed" + ago(lease, f.now),
-				"what runs, runs on, but nothing new is decided: look at its pods and its log, " +
-					"and whether its clock and this machine's agree"})
-		default:
-			all = append(all, Result{Category: "programs", Name: name, Outcome: passed})
-		}
+	all := []Result{f.leader(hubProgram)}
+	if f.leases[approverProgram] != nil || f.deployed(approverProgram) {
+		all = append(all, f.leader(approverProgram))
 	}
 	if err := f.unread["deployments"]; err != nil {
-		all = append(all, unread("programs", "the replicas of the programs are available", err))
+		all = append(all, unread("programs", "Deployments of the programs", err))
 	}
 	for i := range f.deployments {
 		d := &f.deployments[i]
-		r := Result{Category: "programs", Name: "the replicas of " + d.Name + " are available", Outcome: passed}
+		r := Result{Category: "programs", Name: "Deployment " + d.Name, Outcome: passed}
 		want := int32(1)
 		if d.Spec.Replicas != nil {
 			want = *d.Spec.Replicas
 		}
-		r.Found = fmt.Sprintf("%d of %d", d.Status.AvailableReplicas, want)
-		if d.Status.AvailableReplicas < want {
-			r.Outcome, r.Hint = warned, fmt.Sprintf("kubectl -n %s describe deployment/%s", d.Namespace, d.Name)
+		r.Found = fmt.Sprintf("%d of %d replicas are available", d.Status.AvailableReplicas, want)
+		if d.Status.AvailableReplicas < want || want == 0 {
+			r.Outcome = warned
+			r.Hint = fmt.Sprintf("kubectl -n %s describe deployment/%s%s", d.Namespace, d.Name, f.flags)
 			if d.Status.AvailableReplicas == 0 {
 				r.Outcome = failed
 			}
+		}
+		if want == 0 {
+			r.Hint = fmt.Sprintf("kubectl -n %s scale deployment/%s --replicas=2%s", d.Namespace, d.Name, f.flags)
 		}
 		all = append(all, r)
 	}
 	return all
 }
 
-// fresh tells whether the holder of a Lease renews it.
+func (f *facts) deployed(program string) bool {
+	return slices.ContainsFunc(f.deployments, func(d appsv1.Deployment) bool { return d.Name == program })
+}
+
+// leader judges a program by the Lease that its leader renews.
+func (f *facts) leader(program string) Result {
+	r := Result{Category: "programs", Name: program, Outcome: failed}
+	r.Hint = "running pods keep running, and nothing new is decided; read its log: kubectl logs -n " +
+		topology.SystemNamespace + " deployment/" + program + f.flags
+	lease := f.leases[program]
+	switch {
+	case f.unread["leases"] != nil:
+		return unread(r.Category, r.Name, f.unread["leases"])
+	case lease == nil && f.judged():
+		r.Outcome, r.Found = warned, "it has no Lease, so whether it runs is not known"
+		r.Hint = "start it without --leader-elect=false"
+	case lease == nil:
+		r.Found = "it has no Lease, and has judged nothing here: it does not run"
+		if !f.deployed(program) {
+			r.Hint = "install it: docs/install.md; or name the hub with --context"
+		}
+	case lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "":
+		r.Found = "it does not run: no replica holds its Lease"
+	case !fresh(lease, f.now):
+		r.Found = "it does not run: its Lease was not renewed for " + ageOf(lease, f.now)
+		r.Hint += "; compare its clock with that of this machine"
+	default:
+		r.Outcome, r.Found, r.Hint = passed, "it renewed its Lease "+ageOf(lease, f.now)+" ago", ""
+	}
+	return r
+}
+
+// judged reports whether a hub has judged a member here, ever.
+func (f *facts) judged() bool {
+	return slices.ContainsFunc(f.members, func(m topology.MemberCluster) bool { return len(m.Status.Conditions) > 0 })
+}
+
+// fresh reports whether the holder of a Lease renews it.
 func fresh(lease *coordinationv1.Lease, now time.Time) bool {
 	return lease != nil && lease.Spec.RenewTime != nil && now.Sub(lease.Spec.RenewTime.Time) < stale
 }
 
-// apart tells whether the clocks of the member's agent and of the hub differ, so that
-// times of the one say nothing by the other.
+// apart reports whether the clocks of the member's agent and of the hub differ, so that times of the one say nothing
+// by the other.
 func apart(m *topology.MemberCluster) bool {
 	return meta.IsStatusConditionFalse(m.Status.Conditions, topology.MemberClockInSync)
 }
 
-// ago says since when a Lease is not renewed.
-func ago(lease *coordinationv1.Lease, now time.Time) string {
+// ageOf returns how long ago a Lease was renewed.
+func ageOf(lease *coordinationv1.Lease, now time.Time) string {
 	if lease == nil || lease.Spec.RenewTime == nil {
-		return ""
+		return "ever"
 	}
-	return " since " + now.Sub(lease.Spec.RenewTime.Time).Truncate(time.Second).String()
+	return max(now.Sub(lease.Spec.RenewTime.Time), 0).Truncate(time.Second).String()
 }
 
 func members(f *facts) []Result {
 	if len(f.members) == 0 {
-		return []Result{{"members", "there are members", warned, "there are none",
-			"flotilla join NAME --hub-context HUB --context CLUSTER"}}
+		return []Result{{"members", "members", warned, "the hub has none",
+			"flotilla join NAME --hub-context HUB --context CLUSTER; if this is not the hub, name the hub with --context"}}
 	}
 	var all []Result
 	for i := range f.members {
 		m := &f.members[i]
 		all = append(all, f.member(m))
-		for _, bad := range []struct {
-			condition string
-			status    metav1.ConditionStatus
-			hint      string
-		}{
-			{topology.MemberIdentity, metav1.ConditionFalse,
-				"end the agent of the other cluster, or let it join under another name"},
-			{topology.MemberPlausible, metav1.ConditionFalse, "look at the agent's log: its numbers cannot be true"},
-			{topology.MemberOrphans, metav1.ConditionTrue, "flotilla get clusters " + m.Name + " prints the commands for each"},
-			{topology.MemberClockInSync, metav1.ConditionFalse, "let the nodes of the hub and of the member set their clocks " +
-				"by the same time servers; where all members say it, the hub's clock is wrong"},
-			{topology.MemberFailoverHeld, metav1.ConditionTrue,
-				"look at the hub's own network; flotilla fence NAME --confirm gives a member up"},
-		} {
-			if c := meta.FindStatusCondition(m.Status.Conditions, bad.condition); c != nil && c.Status == bad.status {
-				all = append(all, Result{"members", m.Name + ": " + bad.condition, warned, c.Message, bad.hint})
-			}
-		}
+		all = append(all, f.conditionsOf(m)...)
 		if tooFar(f.own, m.Status.AgentVersion) {
-			all = append(all, Result{"members", m.Name + " runs an agent of the hub's time", warned,
-				fmt.Sprintf("its agent is %s, this program %s", m.Status.AgentVersion, f.own),
+			all = append(all, Result{"members", "member " + m.Name, warned,
+				fmt.Sprintf("its agent is %s, and this program %s", m.Status.AgentVersion, f.own),
 				"upgrade the agents first, then the hub; they may differ by one minor version"})
 		}
 	}
 	return all
 }
 
-// member judges one member by what the hub says of it and by the Lease that its agent renews.
+// conditionsOf returns a finding for each condition of a member that is wrong, beside Ready and Accepted.
+func (f *facts) conditionsOf(m *topology.MemberCluster) []Result {
+	var all []Result
+	for _, bad := range []struct {
+		condition string
+		status    metav1.ConditionStatus
+		hint      string
+	}{
+		{topology.MemberIdentity, metav1.ConditionFalse,
+			"stop the agent of the other cluster, or let it join under another name"},
+		{topology.MemberPlausible, metav1.ConditionFalse, "read the agent's log: its numbers cannot be true"},
+		{topology.MemberOrphans, metav1.ConditionTrue, "flotilla get clusters " + m.Name + f.flags + " prints the commands"},
+		{topology.MemberClockInSync, metav1.ConditionFalse, "let the nodes of the hub and of the member set their clocks " +
+			"by the same time servers; if all members have this, the hub's clock is wrong"},
+		{topology.MemberFailoverHeld, metav1.ConditionTrue,
+			"look at the hub's own network; flotilla fence " + m.Name + " --confirm" + f.flags + " gives the member up"},
+	} {
+		if c := meta.FindStatusCondition(m.Status.Conditions, bad.condition); c != nil && c.Status == bad.status {
+			all = append(all, Result{"members", "member " + m.Name + ": " + bad.condition, warned, c.Message, bad.hint})
+		}
+	}
+	return all
+}
+
+// member judges one member by the hub's conditions and by the Lease that its agent renews.
 func (f *facts) member(m *topology.MemberCluster) Result {
-	r := Result{Category: "members", Name: m.Name + " takes part and is Ready", Outcome: passed}
+	r := Result{Category: "members", Name: "member " + m.Name, Outcome: passed, Found: "it is Ready"}
 	ready := meta.FindStatusCondition(m.Status.Conditions, topology.MemberReady)
 	accepted := meta.FindStatusCondition(m.Status.Conditions, topology.MemberAccepted)
 	lease := f.memberLeases[m.Name]
-	judged := "the hub has not judged it: flotilla-hub does not act; look at its log"
+	judged := "flotilla-hub does not act; read its log: kubectl logs -n " + topology.SystemNamespace +
+		" deployment/flotilla-hub" + f.flags
 	switch {
 	case !m.Spec.Accepted:
 		r.Outcome = warned
 		r.Found, r.Hint = f.notAccepted(m)
 	case accepted == nil || ready == nil:
-		r.Outcome, r.Found, r.Hint = failed, "it has no conditions", judged
+		r.Outcome, r.Found, r.Hint = failed, "the hub has not judged it", judged
 	case accepted.Status != metav1.ConditionTrue:
-		r.Outcome, r.Found, r.Hint = failed, accepted.Message, "docs/errors.md explains "+accepted.Reason
+		r.Outcome, r.Found, r.Hint = failed, accepted.Message, explained(accepted.Reason)
 	case ready.Status != metav1.ConditionTrue && !apart(m) && fresh(lease, f.now) &&
 		f.now.Sub(ready.LastTransitionTime.Time) > stale:
-		r.Outcome, r.Found, r.Hint = failed, "its agent renews its Lease, and the hub has not seen it", judged
+		r.Outcome, r.Found, r.Hint = failed, "it is not Ready, and its agent renews its Lease", judged
 	case ready.Status != metav1.ConditionTrue:
-		r.Outcome, r.Found, r.Hint = failed, ready.Message,
-			"docs/tasks/lose-a-cluster.md; docs/errors.md explains "+ready.Reason
+		r.Outcome, r.Found, r.Hint = failed, ready.Message, "docs/tasks/lose-a-cluster.md; "+explained(ready.Reason)
 	case apart(m):
 		// The Lease has the time of another clock, and says nothing here.
 	case f.unread["memberLeases"] == nil && !fresh(lease, f.now):
 		r.Outcome = failed
-		r.Found = "its agent does not renew its Lease" + ago(lease, f.now) + ", and the hub still has it for Ready"
-		r.Hint = judged + "; or the agent's clock and this machine's are apart"
+		r.Found = "the hub takes it for Ready, and its agent has no Lease"
+		if lease != nil {
+			r.Found = "the hub takes it for Ready, and its agent has not renewed its Lease for " + ageOf(lease, f.now)
+		}
+		r.Hint = judged + "; or compare the agent's clock with that of this machine"
 	}
 	return r
 }
+
+// explained names the page about a reason.
+func explained(reason string) string { return explain.Anchor(reason) + " says what to do" }
 
 // notAccepted says why a member is not accepted yet, and what to do.
 func (f *facts) notAccepted(m *topology.MemberCluster) (found, hint string) {
 	switch err := f.unread["requests"]; {
 	case f.asking[m.Name]:
-		return "its agent asks to join",
-			"compare the fingerprint, and flotilla accept " + m.Name + " --fingerprint sha256:..."
+		return "its agent asks to join", "compare the fingerprint, then run: flotilla accept " + m.Name +
+			" --fingerprint sha256:..." + f.flags
 	case err != nil:
 		return "it is not accepted; whether its agent has asked cannot be read: " + err.Error(),
-			"ask as somebody who may read CertificateSigningRequests"
+			"name a context with the right to read CertificateSigningRequests with --context"
 	}
-	return "it is not accepted, and its agent has not asked", "run its agent, then flotilla accept " + m.Name
+	return "it is not accepted, and its agent has not asked",
+		"start its agent, then run: flotilla accept " + m.Name + f.flags
 }
 
-// tooFar tells whether hub and agent differ by more than one minor version. Versions of no release are not judged.
+// tooFar reports whether hub and agent differ by more than one minor version. Versions of no release are not judged.
 func tooFar(own, agent string) bool {
 	a, errA := version.ParseGeneric(own)
 	b, errB := version.ParseGeneric(agent)
@@ -313,29 +367,4 @@ func tooFar(own, agent string) bool {
 		return false
 	}
 	return a.Major() != b.Major() || max(a.Minor(), b.Minor())-min(a.Minor(), b.Minor()) > 1
-}
-
-func workloads(f *facts) []Result {
-	if err := f.unread["workloads"]; err != nil {
-		return []Result{unread("workloads", "no workload stands still", err)}
-	}
-	var all []Result
-	if f.federated > 0 && len(f.policies) == 0 {
-		all = append(all, Result{"workloads", "there is a policy", warned,
-			fmt.Sprintf("%d namespaces are federated, and nothing in them is placed", f.federated),
-			"write a FederationPolicy: docs/kinds/federationpolicy.md"})
-	}
-	for _, name := range slices.Sorted(maps.Keys(f.policies)) {
-		if c := meta.FindStatusCondition(f.policies[name], "Ready"); c != nil && c.Status == metav1.ConditionFalse {
-			all = append(all, Result{"workloads", name + " holds", warned, c.Message, "docs/errors.md explains " + c.Reason})
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(f.stalled)) {
-		all = append(all, Result{"workloads", name + " goes on", warned, f.stalled[name], "flotilla why says more"})
-	}
-	if len(f.stalled) == 0 {
-		all = append(all, Result{Category: "workloads", Name: "no workload stands still", Outcome: passed,
-			Found: fmt.Sprintf("%d workloads in federated namespaces", f.workloads)})
-	}
-	return all
 }

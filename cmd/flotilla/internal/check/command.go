@@ -17,7 +17,7 @@ import (
 )
 
 // errFound is the error of a verb whose checks found an error.
-var errFound = errors.New("the checks found errors")
+var errFound = errors.New("the check found errors")
 
 // NewCommand returns the verb.
 func NewCommand() *cobra.Command {
@@ -27,8 +27,9 @@ func NewCommand() *cobra.Command {
 		Short: "Check the hub and its members, or with --pre whether Flotilla can be installed",
 		Long: `Check the hub and its members, or with --pre whether Flotilla can be installed.
 
-Each check is one line: + it holds, ! look at it, x it does not hold, ? it could not be asked; with what was found and what to do. Nothing is written. The
-exit code is 1 if something does not hold; what is to be looked at does not change it.`,
+Each line is what was found of one thing: x an error, ! a warning, ? it could not be read, + nothing is wrong.
+Below an error or a warning is what to do. Nothing is written. The exit code is 1 if there is an error; a warning
+does not change it.`,
 		Example: "  flotilla check --pre --context hub\n  flotilla check --context hub\n  flotilla check -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -39,7 +40,12 @@ exit code is 1 if something does not hold; what is to be looked at does not chan
 			if err != nil {
 				return err
 			}
-			results, err := look(cmd.Context(), cfg, scheme, pre)
+			if hub.AnyCluster = pre; !pre {
+				if err := hub.NotTheHub(cmd.Context()); err != nil {
+					return err
+				}
+			}
+			results, err := look(cmd.Context(), cfg, scheme, hub.Flags(), pre)
 			if err != nil {
 				return err
 			}
@@ -48,7 +54,7 @@ exit code is 1 if something does not hold; what is to be looked at does not chan
 				return err
 			}
 			if n := count(results)[failed]; n > 0 {
-				return fmt.Errorf("%w: %d of %d", errFound, n, len(results))
+				return fmt.Errorf("%w: %d", errFound, n)
 			}
 			return nil
 		},
@@ -59,9 +65,9 @@ exit code is 1 if something does not hold; what is to be looked at does not chan
 	return command
 }
 
-// look reads a cluster and judges it.
-func look(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, pre bool) ([]Result, error) {
-	f := &facts{now: clock.RealClock{}.Now(), own: version.Get().GitVersion}
+// look reads a cluster and judges it. flags are those that name the cluster, for commands.
+func look(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, flags string, pre bool) ([]Result, error) {
+	f := &facts{now: clock.RealClock{}.Now(), flags: flags, own: version.Get().GitVersion}
 	r, err := newReader(cfg, scheme, f)
 	if err != nil {
 		return nil, err
@@ -81,7 +87,7 @@ func look(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, pre boo
 
 // Text returns what the verb prints of a hub.
 func Text(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (string, error) {
-	results, err := look(ctx, cfg, scheme, false)
+	results, err := look(ctx, cfg, scheme, "", false)
 	if err != nil {
 		return "", err
 	}
@@ -122,15 +128,8 @@ func write(out io.Writer, results []Result) error {
 		}
 	}
 	n := count(results)
-	fmt.Fprintf(
-		&text,
-		"\n%d checks: %d hold, %d do not, %d to look at, %d not asked\n",
-		len(results),
-		n[passed],
-		n[failed],
-		n[warned],
-		n[skipped],
-	)
+	fmt.Fprintf(&text, "\n%d %s, %d %s; nothing is wrong with %d, and %d could not be read\n", n[failed],
+		plural(n[failed], "error"), n[warned], plural(n[warned], "warning"), n[passed], n[skipped])
 	if _, err := io.WriteString(out, text.String()); err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}

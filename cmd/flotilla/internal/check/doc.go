@@ -1,2 +1,2 @@
-// Package check is the verb `flotilla check`: it says in one line each what holds of an installation and what does not.
+// Package check is the verb `flotilla check`: it prints what it found of an installation, a line each, and what to do.
 package check

@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -37,6 +38,9 @@ type reader struct {
 }
 
 func newReader(cfg *rest.Config, scheme *runtime.Scheme, f *facts) (*reader, error) {
+	// What the API server warns of a dry run concerns nobody.
+	cfg = rest.CopyConfig(cfg)
+	cfg.WarningHandler = rest.NoWarnings{}
 	core, err := clientgo.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the hub: %w", err)
@@ -250,7 +254,7 @@ func (r *reader) converts(ctx context.Context) {
 	}
 }
 
-// workloads reads the policies, and which workloads stand still.
+// workloads reads the policies, the workloads and their placements.
 func (r *reader) workloads(ctx context.Context) error {
 	namespaces := &corev1.NamespaceList{}
 	if err := r.client.List(ctx, namespaces, client.MatchingLabels{topology.LabelFederated: "true"}); err != nil {
@@ -260,46 +264,175 @@ func (r *reader) workloads(ctx context.Context) error {
 	for i := range namespaces.Items {
 		federated[namespaces.Items[i].Name] = true
 	}
-	r.facts.federated, r.facts.policies, r.facts.stalled = len(federated), map[string][]metav1.Condition{},
-		map[string]string{}
-	for kind, rule := range kinds.Workloads() {
+	r.facts.federated = len(federated)
+	placements, err := r.placements(ctx)
+	if err != nil {
+		return err
+	}
+	for _, rule := range kinds.Workloads() {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(rule.GVK)
 		if err := r.client.List(ctx, list); err != nil {
-			return fmt.Errorf("list %ss: %w", kind.Kind, err)
+			return fmt.Errorf("list %ss: %w", rule.GVK.Kind, err)
 		}
 		for i := range list.Items {
-			if o := &list.Items[i]; federated[o.GetNamespace()] {
-				r.facts.workloads++
-				if why := stalled(o); why != "" {
-					r.facts.stalled[kind.Kind+" "+o.GetNamespace()+"/"+o.GetName()] = why
-				}
+			o := &list.Items[i]
+			if o.GetDeletionTimestamp() != nil || metav1.GetControllerOfNoCopy(o) != nil {
+				continue
 			}
+			w, err := readWorkload(o, rule, federated)
+			if err != nil {
+				return err
+			}
+			if p := placements[w.key]; p != nil {
+				w.replicas, w.unplaced = p.Spec.Replicas, p.Spec.Unplaced
+			}
+			r.facts.workloads = append(r.facts.workloads, w)
 		}
 	}
-	policies, clusterPolicies := &topology.FederationPolicyList{}, &topology.ClusterFederationPolicyList{}
-	if err := errors.Join(r.client.List(ctx, policies), r.client.List(ctx, clusterPolicies)); err != nil {
+	slices.SortFunc(r.facts.workloads, func(a, b workload) int {
+		return strings.Compare(a.key.Sentence(), b.key.Sentence())
+	})
+	if err := r.idle(ctx, federated, placements); err != nil {
+		r.facts.unread["idle"] = err
+	}
+	return r.policies(ctx)
+}
+
+// placements reads what is placed, by workload.
+func (r *reader) placements(ctx context.Context) (map[wire.Key]*topology.WorkloadPlacement, error) {
+	list := &topology.WorkloadPlacementList{}
+	if err := r.client.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("list WorkloadPlacements: %w", err)
+	}
+	placements := map[wire.Key]*topology.WorkloadPlacement{}
+	for i := range list.Items {
+		placements[wire.KeyOfPlacement(&list.Items[i])] = &list.Items[i]
+	}
+	return placements, nil
+}
+
+// readWorkload reads what is judged of an object but for its placement.
+func readWorkload(o *unstructured.Unstructured, rule kinds.Kind, federated map[string]bool) (workload, error) {
+	w := workload{
+		key: wire.Key{Group: rule.GVK.Group, Kind: rule.GVK.Kind, Namespace: o.GetNamespace(), Name: o.GetName()},
+		// The label of a cluster-scoped object is its own.
+		federated: federated[o.GetNamespace()] || rule.ClusterScoped && wire.Federated(o),
+		created:   o.GetCreationTimestamp().Time,
+	}
+	status, _, _ := unstructured.NestedMap(o.Object, "status")
+	w.answered = len(status) > 0
+	data, err := json.Marshal(status["conditions"])
+	if err == nil {
+		err = json.Unmarshal(data, &w.conditions)
+	}
+	if err != nil {
+		return w, fmt.Errorf("read the conditions of %s: %w", w.key.Sentence(), err)
+	}
+	return w, nil
+}
+
+func (r *reader) policies(ctx context.Context) error {
+	r.facts.policies = map[string][]metav1.Condition{}
+	own, shared := &topology.FederationPolicyList{}, &topology.ClusterFederationPolicyList{}
+	if err := errors.Join(r.client.List(ctx, own), r.client.List(ctx, shared)); err != nil {
 		return fmt.Errorf("list policies: %w", err)
 	}
-	for i := range policies.Items {
-		p := &policies.Items[i]
+	for i := range own.Items {
+		p := &own.Items[i]
 		r.facts.policies["FederationPolicy "+p.Namespace+"/"+p.Name] = p.Status.Conditions
 	}
-	for i := range clusterPolicies.Items {
-		p := &clusterPolicies.Items[i]
+	for i := range shared.Items {
+		p := &shared.Items[i]
 		r.facts.policies["ClusterFederationPolicy "+p.Name] = p.Status.Conditions
 	}
 	return nil
 }
 
-// stalled returns why an object stands still, empty where it does not.
-func stalled(o *unstructured.Unstructured) string {
-	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	for _, c := range conditions {
-		one, _ := c.(map[string]any)
-		if one["type"] == apps.ConditionStalled && one["status"] == string(metav1.ConditionTrue) {
-			return strings.TrimSpace(fmt.Sprintf("%v: %v", one["reason"], one["message"]))
+// idle reads the objects of federated namespaces that do nothing on a hub. Kinds that the API server does not serve
+// are left out.
+func (r *reader) idle(
+	ctx context.Context, federated map[string]bool, placements map[wire.Key]*topology.WorkloadPlacement,
+) error {
+	if len(federated) == 0 {
+		return nil
+	}
+	for _, kind := range idleKinds() {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		err := r.client.List(ctx, list)
+		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("list %ss: %w", kind.Kind, err)
+		}
+		for i := range list.Items {
+			o := &list.Items[i]
+			key := wire.Key{Group: kind.Group, Kind: kind.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
+			if !federated[key.Namespace] || placements[key] != nil || o.GetDeletionTimestamp() != nil ||
+				metav1.GetControllerOfNoCopy(o) != nil {
+				continue
+			}
+			if why, instead := judgeIdle(o); why != "" {
+				r.facts.idle = append(r.facts.idle, idle{key.Kind, key.Namespace, key.Name, why, instead})
+			}
 		}
 	}
-	return ""
+	return nil
+}
+
+// idleKinds are the kinds whose objects may do nothing in a federated namespace of a hub.
+func idleKinds() []schema.GroupVersionKind {
+	all := []schema.GroupVersionKind{
+		{Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler"},
+		{Group: "networking.k8s.io", Version: "v1", Kind: "Ingress"},
+		{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
+	}
+	for _, kind := range slices.Concat(kinds.BuiltInKinds(), kinds.NeverPlacedKinds()) {
+		// ReplicaSets are many, and Deployments own them; the other two have no namespace.
+		if !slices.Contains([]string{"ReplicaSet", "NodeImage", "NodePodProbe"}, kind.Kind) {
+			all = append(all, kind)
+		}
+	}
+	return all
+}
+
+// judgeIdle returns why an object of a federated namespace does nothing on a hub and what to do instead, "" where it
+// may do something. It is pure.
+func judgeIdle(o *unstructured.Unstructured) (why, instead string) {
+	kind := o.GroupVersionKind()
+	if text, never := kinds.NeverPlaced(kind.GroupKind()); never {
+		_, instead, _ = strings.Cut(text, ": ")
+		if status, _, _ := unstructured.NestedMap(o.Object, "status"); len(status) > 0 {
+			return "", "" // an agent of the hub's own cluster carries it out
+		}
+		return "a hub sends no " + kind.Kind + " to members", instead
+	}
+	switch kind.Kind {
+	case "HorizontalPodAutoscaler":
+		return judgeAutoscaler(o)
+	case "Ingress":
+		return "it leads to pods of the hub's own cluster, and no member gets it", "create it in each member"
+	case "PodDisruptionBudget":
+		return "it counts the pods of the hub's own cluster, and no member gets it",
+			"create a PodUnavailableBudget of policy.kruise.io/v1beta1: docs/kinds/podunavailablebudget.md"
+	}
+	return "no member gets it", kinds.InsteadOf(kind.Kind)
+}
+
+// judgeAutoscaler judges an autoscaler by its metrics: a hub has no pods to measure.
+func judgeAutoscaler(o *unstructured.Unstructured) (why, instead string) {
+	target, _, _ := unstructured.NestedString(o.Object, "spec", "scaleTargetRef", "apiVersion")
+	metrics, has, _ := unstructured.NestedSlice(o.Object, "spec", "metrics")
+	ofPods := !has
+	for _, m := range metrics {
+		one, _ := m.(map[string]any)
+		kind, _ := one["type"].(string)
+		ofPods = ofPods || slices.Contains([]string{"Resource", "ContainerResource", "Pods"}, kind)
+	}
+	if !ofPods || !strings.HasPrefix(target, apps.GroupVersion.Group+"/") {
+		return "", ""
+	}
+	return "it measures pods, and a hub has none", "use metrics of type External, or Object with averageValue"
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -26,9 +28,14 @@ type Hub struct {
 	flags *genericclioptions.ConfigFlags
 	// AllNamespaces is the flag -A.
 	AllNamespaces bool
+	// AnyCluster: the verb is for clusters that are no hub too, so that its errors say nothing of that.
+	AnyCluster bool
+	// asked: the verb has connected to the cluster.
+	asked bool
 }
 
-// AddFlags adds kubectl's flags for a cluster to a verb, with the names of the hub for completion.
+// AddFlags adds kubectl's flags for a cluster to a verb, with the names of the hub for completion. A verb that fails in
+// a cluster that is not the hub says so.
 func (h *Hub) AddFlags(cmd *cobra.Command) {
 	h.flags = genericclioptions.NewConfigFlags(true)
 	flags := pflag.NewFlagSet(cmd.Name(), pflag.ContinueOnError)
@@ -36,6 +43,7 @@ func (h *Hub) AddFlags(cmd *cobra.Command) {
 	markConnection(flags)
 	cmd.Flags().AddFlagSet(flags)
 	h.completeFlags(cmd)
+	h.explainErrors(cmd)
 }
 
 // AddAllNamespaces adds the flag -A to a verb.
@@ -48,6 +56,9 @@ func (h *Hub) Namespace() (string, error) {
 	if h.AllNamespaces {
 		return "", nil
 	}
+	if err := h.contextExists(); err != nil {
+		return "", err
+	}
 	namespace, _, err := h.flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return "", fmt.Errorf("read the kubeconfig: %w", err)
@@ -57,6 +68,9 @@ func (h *Hub) Namespace() (string, error) {
 
 // Config returns how the hub is reached. The scheme has the kinds that the hub reads and writes.
 func (h *Hub) Config() (*rest.Config, *runtime.Scheme, error) {
+	if err := h.contextExists(); err != nil {
+		return nil, nil, err
+	}
 	cfg, err := h.flags.ToRESTConfig()
 	if err != nil {
 		return nil, nil, fmt.Errorf("find the hub: %w; name its kubeconfig with --kubeconfig or KUBECONFIG", err)
@@ -67,11 +81,22 @@ func (h *Hub) Config() (*rest.Config, *runtime.Scheme, error) {
 		)
 	}
 	cfg.QPS = -1 // a verb asks a dozen times; the API server limits
+	h.asked = true
 	scheme, err := hub.Scheme()
 	if err != nil {
 		return nil, nil, err
 	}
 	return cfg, scheme, nil
+}
+
+// contextExists returns an error with the contexts that exist if the kubeconfig does not have the one of --context.
+func (h *Hub) contextExists() error {
+	raw, err := h.flags.ToRawKubeConfigLoader().RawConfig()
+	if err != nil || h.flags.Context == nil || *h.flags.Context == "" || raw.Contexts[*h.flags.Context] != nil {
+		return nil //nolint:nilerr // who reads the rest says it
+	}
+	return fmt.Errorf("your kubeconfig has no context %q; %s", *h.flags.Context,
+		contextsOf(slices.Sorted(maps.Keys(raw.Contexts))))
 }
 
 // nowhere tells whether the configuration names no cluster, so that only the guess of client-go is left: port 8080 of

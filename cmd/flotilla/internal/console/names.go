@@ -70,8 +70,8 @@ func Workload(text, namespace string) (wire.Key, error) {
 	}
 	switch len(matching) {
 	case 0:
-		if instead := neverPlaced(strings.ToLower(kind)); instead != "" {
-			return wire.Key{}, Usagef("no hub places a %s", instead)
+		if remedy := insteadOf(strings.ToLower(kind)); remedy != "" {
+			return wire.Key{}, Usagef("a hub sends no %s to members: %s", kind, remedy)
 		}
 		if instead := native(strings.ToLower(kind)); instead != "" {
 			return wire.Key{}, Usagef("%q is no kind that the hub places: %s", kind, instead)
@@ -85,12 +85,18 @@ func Workload(text, namespace string) (wire.Key, error) {
 	return wire.Key{}, Usagef("%q is a kind of several groups; write %s", kind, strings.Join(matching, " or "))
 }
 
-// neverPlaced returns why no hub places a kind and what to do, "" for a kind of which that is not known.
-func neverPlaced(text string) string {
-	for _, gvk := range kinds.NeverKinds() {
-		if isNamed(gvk, text) {
-			instead, _ := kinds.NeverPlaced(gvk.GroupKind())
-			return instead
+// insteadOf says what to do with a kind that hubs do not place, "" for any other kind.
+func insteadOf(kind string) string {
+	for _, gvk := range kinds.NeverPlacedKinds() {
+		if isNamed(gvk, kind) {
+			why, _ := kinds.NeverPlaced(gvk.GroupKind())
+			_, remedy, _ := strings.Cut(why, ": ")
+			return remedy
+		}
+	}
+	for _, gvk := range kinds.BuiltInKinds() {
+		if isNamed(gvk, kind) {
+			return kinds.InsteadOf(gvk.Kind)
 		}
 	}
 	return ""

@@ -34,7 +34,7 @@ func NewCommand() *cobra.Command {
 	v := &verb{clock: clock.RealClock{}}
 	command := &cobra.Command{
 		Use:   "fence MEMBER --confirm",
-		Short: "Confirm that nothing runs in a member any more that is not heard of",
+		Short: "Confirm that nothing runs any more in an unreachable member",
 		Long: `Confirm that nothing runs in a member any more that is not heard of.
 
 The hub cannot know whether a member that it does not hear of still runs pods. Make sure yourself: switch its machines off, or
@@ -69,7 +69,7 @@ func (v *verb) run(ctx context.Context, out io.Writer, name string) error {
 	}
 	ready := meta.FindStatusCondition(member.Status.Conditions, topology.MemberReady)
 	if ready == nil || ready.Status == metav1.ConditionTrue {
-		return fmt.Errorf("member %s is heard of, so its pods run: to move them elsewhere, use flotilla drain %s", name, name)
+		return fmt.Errorf("member %s is reachable, so its pods run: to move them elsewhere, use flotilla drain %s", name, name)
 	}
 	if !v.confirm {
 		return console.Usagef(

@@ -68,6 +68,11 @@ MEMORY are what pods request of what the nodes give. Below the table stands what
 			if err != nil {
 				return err
 			}
+			if len(clusters) == 0 {
+				if err := hub.NotTheHub(cmd.Context()); err != nil {
+					return err
+				}
+			}
 			return output.Print(cmd.OutOrStdout(), clusters, func(out io.Writer) error {
 				if len(clusters) == 0 {
 					fmt.Fprintln(cmd.ErrOrStderr(), "There are no members. Next: flotilla join NAME")

@@ -148,7 +148,7 @@ func empty(ctx context.Context, talk io.Writer, c client.Client, name string) er
 		}
 		if !pause(ctx) {
 			return fmt.Errorf(
-				"%w: %s; if its agent does not answer, or nobody else can take them, use --orphan",
+				"%w: %s; if its agent does not answer, or no other member can take them, use --orphan",
 				context.Cause(ctx),
 				last,
 			)

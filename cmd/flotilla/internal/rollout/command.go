@@ -138,7 +138,16 @@ func keyOf(hub *console.Hub, name string) (wire.Key, error) {
 	return console.Workload(name, namespace)
 }
 
+// get reads a workload. It refuses the copy that a hub wrote into a member: the agent takes back what is changed there.
 func get(ctx context.Context, c client.Client, key wire.Key) (client.Object, error) {
+	object, err := fetch(ctx, c, key)
+	if err == nil && object.GetLabels()[topology.LabelHub] != "" {
+		return nil, fmt.Errorf("%s is here because a hub placed it; name the hub with --context", key.Sentence())
+	}
+	return object, err
+}
+
+func fetch(ctx context.Context, c client.Client, key wire.Key) (client.Object, error) {
 	if isJob(key) {
 		return getJob(ctx, c, key)
 	}

@@ -77,6 +77,9 @@ members that start jobs are counted.`,
 				return console.NotAHub(err)
 			}
 			if len(tree.members) == 0 {
+				if err := v.hub.NotTheHub(cmd.Context()); err != nil {
+					return err
+				}
 				console.NoteNoMembers(cmd.ErrOrStderr())
 			}
 			return v.print(cmd.OutOrStdout(), tree)

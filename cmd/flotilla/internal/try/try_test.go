@@ -10,8 +10,27 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/check"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/hub"
 )
+
+// healthy holds that the check finds nothing wrong in a try-out that is up.
+func healthy(t *testing.T, dir string) {
+	t.Helper()
+	f, err := fleet.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheme, err := hub.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := check.Text(t.Context(), f.Hub().RESTConfig(), scheme)
+	if err != nil || !strings.Contains(found, "\n0 errors, 0 warnings;") || !strings.Contains(found, "+ flotilla-hub: ") {
+		t.Errorf("the check finds (%v):\n%s", err, found)
+	}
+}
 
 // TestUpStatusDown goes the whole way of the try-out with the programs in .bin.
 func TestUpStatusDown(t *testing.T) {
@@ -61,6 +80,8 @@ func TestUpStatusDown(t *testing.T) {
 			t.Errorf("%s is not as asked: %+v", w.Name, w)
 		}
 	}
+
+	healthy(t, dir)
 
 	out, talk, err = call(o.up)
 	if err != nil {

@@ -115,7 +115,8 @@ func (o *options) bringUp(ctx context.Context, t *talk) (*fleet.Fleet, error) {
 		return nil, err
 	}
 	t.say("starting %s and an agent for each member", fleet.HubProgram)
-	if err := f.RunHub(ctx, programs); err != nil {
+	// Its Lease says whether it runs.
+	if err := f.RunHub(ctx, programs, "--leader-elect"); err != nil {
 		return nil, err
 	}
 	err = everywhere(f.Members(), func(c *fleet.Cluster) error {

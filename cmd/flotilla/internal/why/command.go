@@ -64,6 +64,9 @@ replicas, is judged as things stand now, and is marked "now".`,
 				return err
 			}
 			if len(facts.Members) == 0 {
+				if err := hub.NotTheHub(cmd.Context()); err != nil {
+					return err
+				}
 				console.NoteNoMembers(cmd.ErrOrStderr())
 			}
 			answer, err := explain.Why(facts, question)
