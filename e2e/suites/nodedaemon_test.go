@@ -222,7 +222,8 @@ func probeAll(ctx context.Context, namespace, leads string) (answered int, err e
 // expectProbed waits until the hub's PodProbeMarker counts pods and their states, and Ready has the status and says
 // some words.
 func expectProbed(
-	ctx context.Context, namespace string, pods int64, counts v1alpha1.ProbeCounts, ready metav1.ConditionStatus, says string,
+	ctx context.Context, namespace string, pods int64, counts v1alpha1.ProbeCounts, ready metav1.ConditionStatus,
+	says string,
 ) {
 	GinkgoHelper()
 	Eventually(ctx, func(ctx context.Context) error {

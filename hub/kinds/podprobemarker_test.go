@@ -110,10 +110,10 @@ func TestStatusOfPodProbeMarkers(t *testing.T) {
 			"", 1, "0 0 0", "Probed: pods that are probed: 1, in 1 members", "True"},
 		"another status": {[][]byte{member(1, "", 0, 1, 0), []byte(`[]`)}, "", 1, "0 1 0",
 			"AwaitingResults: west: its status cannot be read", "False"},
-		"a status of OpenKruise": {[][]byte{[]byte(`{"matchedPods":2,"observedGeneration":1}`), member(1, "", 1, 0, 0)}, "", 3,
-			"1 0 2", "AwaitingResults: east: its status has no condition Ready", "False"},
-		"not known whether it is ready": {[][]byte{[]byte(`{"conditions":[{"type":"Ready","status":"Unknown","reason":"Lost",` +
-			`"message":"m"}],"flotilla":{}}`)}, "", 0, "0 0 0", "Lost: east: m", "False"},
+		"a status of OpenKruise": {[][]byte{[]byte(`{"matchedPods":2,"observedGeneration":1}`),
+			member(1, "", 1, 0, 0)}, "", 3, "1 0 2", "AwaitingResults: east: its status has no condition Ready", "False"},
+		"not known whether it is ready": {[][]byte{[]byte(`{"conditions":[{"type":"Ready","status":"Unknown",` +
+			`"reason":"Lost","message":"m"}],"flotilla":{}}`)}, "", 0, "0 0 0", "Lost: east: m", "False"},
 		"members do not answer": {[][]byte{waits}, "MembersNotReady", 2, "0 0 2", "MembersNotReady: ", "False"},
 	} {
 		t.Run(name, func(t *testing.T) {
