@@ -277,6 +277,8 @@ var _ = Describe("A PodProbeMarker on a hub", func() {
 			WithTimeout(harness.Patience).Should(Equal(6))
 		expectProbed(ctx, ns, 6, v1alpha1.ProbeCounts{Name: "leader", Succeeded: 1, Failed: 5}, metav1.ConditionTrue,
 			"pods that are probed: 6, in 3 members")
+		// The pods are those of the CloneSet: their number makes no order.
+		Expect(h.MustPlacement(ctx, roles).Spec.Cells).To(HaveEach(HaveField("Replicas", BeZero())))
 		Eventually(ctx, func(ctx context.Context) (map[string]int, error) { return marked(ctx, ns) }).
 			WithTimeout(harness.Patience).Should(Equal(map[string]int{"leader": 1, "follower": 5}))
 		Eventually(ctx, func(ctx context.Context) string { return h.Flotilla(ctx, "tree", "cloneset/web", "-n", ns).Out }).

@@ -22,6 +22,7 @@ func imageListPullJobKind() Kind {
 	return Kind{
 		GVK:                apps.ImageListPullJobKind,
 		Mode:               PerMember,
+		NoPods:             true,
 		New:                func() Object { return &apps.ImageListPullJob{} },
 		NewList:            func() ObjectList { return &apps.ImageListPullJobList{} },
 		Read:               readImageListPullJob,

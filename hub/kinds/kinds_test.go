@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -244,5 +245,22 @@ func TestReadAdaptive(t *testing.T) {
 	}
 	if w, _ := readUnitedDeployment(unitedDeployment()); w.Adaptive != nil {
 		t.Errorf("Fixed: %+v", w.Adaptive)
+	}
+}
+
+// TestRolesOfUsers: who may view or edit a namespace of a hub may do that with what the hub places of apps.kruise.io.
+func TestRolesOfUsers(t *testing.T) {
+	data, err := os.ReadFile("../../charts/flotilla-crds/templates/roles.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, kind := range Workloads() {
+		resource := "\n  - " + strings.ToLower(name.Kind) + "s\n"
+		if kind.ClusterScoped || name.Group != apps.GroupVersion.Group {
+			continue
+		}
+		if found := strings.Count(string(data), resource); found != 2 {
+			t.Errorf("%s is in %d roles of the chart, want flotilla-view and flotilla-edit", name.Kind, found)
+		}
 	}
 }

@@ -102,8 +102,7 @@ func podProbeMarkerStatus(o Object, s *Sum, now time.Time) bool {
 	return changed
 }
 
-// sumProbes writes the sums of the statuses of member objects, and returns what members wait for. A status that cannot
-// be read counts as empty.
+// sumProbes writes the sums of the statuses of member objects, and returns what members wait for.
 func sumProbes(out *v1alpha1.PodProbeMarkerStatus, m *v1alpha1.PodProbeMarker, s *Sum) (waiting probeWaits) {
 	out.MatchedPods, out.Flotilla = 0, &v1alpha1.PodProbeMarkerCounts{}
 	sums := map[string]*v1alpha1.ProbeCounts{}
@@ -117,23 +116,39 @@ func sumProbes(out *v1alpha1.PodProbeMarkerStatus, m *v1alpha1.PodProbeMarker, s
 	for i, data := range s.Statuses {
 		var status v1alpha1.PodProbeMarkerStatus
 		if json.Unmarshal(data, &status) != nil {
+			waiting.take(&conditions.Cause{Reason: awaitingResults, Message: s.member(i) + ": its status cannot be read"})
 			continue
 		}
 		pods := int32(min(max(status.MatchedPods, 0), wire.MaxPods))
 		out.MatchedPods += int64(pods)
 		waiting.add(s.member(i), status.Conditions)
-		if status.Flotilla == nil {
-			continue
-		}
-		for _, counts := range status.Flotilla.Probes {
-			if sum := sums[counts.Name]; sum != nil {
-				sum.Succeeded += within(counts.Succeeded, pods)
-				sum.Failed += within(counts.Failed, pods)
-				sum.Unknown += within(counts.Unknown, pods)
-			}
-		}
+		addProbes(sums, status.Flotilla, pods)
 	}
 	return waiting
+}
+
+// addProbes adds what a member counts, as far as it can be true of so many pods: each probe once, and each pod in one
+// state. Nothing is known of the pods of a member that does not count.
+func addProbes(sums map[string]*v1alpha1.ProbeCounts, of *v1alpha1.PodProbeMarkerCounts, pods int32) {
+	if of == nil {
+		for _, sum := range sums {
+			sum.Unknown += pods
+		}
+		return
+	}
+	seen := map[string]bool{}
+	for _, counts := range of.Probes {
+		sum := sums[counts.Name]
+		if sum == nil || seen[counts.Name] {
+			continue
+		}
+		seen[counts.Name] = true
+		succeeded := within(counts.Succeeded, pods)
+		failed := within(counts.Failed, pods-succeeded)
+		sum.Succeeded += succeeded
+		sum.Failed += failed
+		sum.Unknown += within(counts.Unknown, pods-succeeded-failed)
+	}
 }
 
 // isReady reports whether members have carried out what the placement asks, and nothing stands in the way.
@@ -149,11 +164,14 @@ type probeWaits struct {
 	more  int
 }
 
-// add takes what a member waits for, from the conditions of its object. What is refused or not reached comes before
-// results that are on their way.
+// add takes what a member waits for, from the conditions of its object.
 func (w *probeWaits) add(member string, of []metav1.Condition) {
 	ready := meta.FindStatusCondition(of, apps.ConditionReady)
-	if ready == nil || ready.Status != metav1.ConditionFalse || meta.IsStatusConditionTrue(of, apps.ConditionStalled) {
+	switch {
+	case ready == nil:
+		w.take(&conditions.Cause{Reason: awaitingResults, Message: member + ": its status has no condition Ready"})
+		return
+	case ready.Status == metav1.ConditionTrue || meta.IsStatusConditionTrue(of, apps.ConditionStalled):
 		return
 	}
 	cause := &conditions.Cause{Reason: ready.Reason, Message: member + ": " + ready.Message}
@@ -163,6 +181,11 @@ func (w *probeWaits) add(member string, of []metav1.Condition) {
 	if !isReason(cause.Reason) {
 		cause.Reason = awaitingResults
 	}
+	w.take(cause)
+}
+
+// take takes a cause. What is refused or not reached comes before results that are on their way.
+func (w *probeWaits) take(cause *conditions.Cause) {
 	if w.first != nil {
 		w.more++
 	}

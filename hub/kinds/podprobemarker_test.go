@@ -61,7 +61,10 @@ func TestUseOfPodProbeMarkers(t *testing.T) {
 
 // TestStatusOfPodProbeMarkers: counters are sums, and what members wait for is named with the member.
 func TestStatusOfPodProbeMarkers(t *testing.T) {
-	const leads = `{"name":"leader","succeeded":%d,"failed":%d,"unknown":%d}`
+	const (
+		leads = `{"name":"leader","succeeded":%d,"failed":%d,"unknown":%d}`
+		yes   = `"conditions":[{"type":"Ready","status":"True","reason":"Probed","message":""}]`
+	)
 	member := func(pods int, ready string, counts ...any) []byte {
 		status, reason, message := "True", "Probed", ""
 		if name, text, waits := strings.Cut(ready, ": "); waits {
@@ -96,10 +99,21 @@ func TestStatusOfPodProbeMarkers(t *testing.T) {
 			"0 0 1", "ProbeUnreachable: east: " + strings.Repeat("x", 1000) + " …", "False"},
 		"no reason of a condition": {[][]byte{member(1, "no reason: b", 0, 0, 1)}, "", 1, "0 0 1",
 			"AwaitingResults: east: b", "False"},
-		"impossible numbers, and another status": {[][]byte{member(1, "", -1, 1000, 0), []byte(`[]`)}, "", 1, "0 1 0",
-			"Probed: pods that are probed: 1, in 2 members", "True"},
-		"another probe": {[][]byte{[]byte(`{"matchedPods":1,"flotilla":{"probes":[{"name":"x","failed":1}]}}`)}, "", 1,
-			"0 0 0", "Probed: pods that are probed: 1, in 1 members", "True"},
+		"impossible numbers": {[][]byte{member(1, "", -1, 1000, 0)}, "", 1, "0 1 0",
+			"Probed: pods that are probed: 1, in 1 members", "True"},
+		"more results than pods": {[][]byte{member(3, "", 2, 2, 2)}, "", 3, "2 1 0",
+			"Probed: pods that are probed: 3, in 1 members", "True"},
+		"a probe many times": {[][]byte{fmt.Appendf(nil, `{"matchedPods":1000000,%s,"flotilla":{"probes":[%s]}}`, yes,
+			strings.Repeat(fmt.Sprintf(leads+",", 1000000, 0, 0), 3000)+fmt.Sprintf(leads, 0, 0, 0))}, "", 1000000,
+			"1000000 0 0", "Probed: pods that are probed: 1000000, in 1 members", "True"},
+		"another probe": {[][]byte{[]byte(`{"matchedPods":1,` + yes + `,"flotilla":{"probes":[{"name":"x","failed":1}]}}`)},
+			"", 1, "0 0 0", "Probed: pods that are probed: 1, in 1 members", "True"},
+		"another status": {[][]byte{member(1, "", 0, 1, 0), []byte(`[]`)}, "", 1, "0 1 0",
+			"AwaitingResults: west: its status cannot be read", "False"},
+		"a status of OpenKruise": {[][]byte{[]byte(`{"matchedPods":2,"observedGeneration":1}`),
+			member(1, "", 1, 0, 0)}, "", 3, "1 0 2", "AwaitingResults: east: its status has no condition Ready", "False"},
+		"not known whether it is ready": {[][]byte{[]byte(`{"conditions":[{"type":"Ready","status":"Unknown",` +
+			`"reason":"Lost","message":"m"}],"flotilla":{}}`)}, "", 0, "0 0 0", "Lost: east: m", "False"},
 		"members do not answer": {[][]byte{waits}, "MembersNotReady", 2, "0 0 2", "MembersNotReady: ", "False"},
 	} {
 		t.Run(name, func(t *testing.T) {

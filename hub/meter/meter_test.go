@@ -197,7 +197,8 @@ func TestPodsOfOtherWorkloads(t *testing.T) {
 	objects := []client.Object{member("east", metav1.ConditionTrue)}
 	use := work.SubsetUse{Desired: 3, Total: 3, Ready: 3, Available: 3}
 	for _, gvk := range []schema.GroupVersionKind{apps.CloneSetKind, apps.SidecarSetKind, v1alpha1.PodProbeMarkerKind,
-		policy.PodUnavailableBudgetKind, apps.ResourceDistributionKind, apps.ImagePullJobKind} {
+		policy.PodUnavailableBudgetKind, apps.ResourceDistributionKind, apps.ImagePullJobKind,
+		apps.ImageListPullJobKind} {
 		key := wire.Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: "shop", Name: "api"}
 		w := order("east", strings.ToLower(gvk.Kind), 1, &work.Report{Sequence: 1, InUse: []work.SubsetUse{use}},
 			metav1.ConditionTrue)
@@ -214,7 +215,7 @@ func TestPodsOfOtherWorkloads(t *testing.T) {
 		"flotilla_member_replicas{member=east,state=ready}": 3, "flotilla_member_replicas{member=east,state=available}": 3,
 	})
 	w.expect("flotilla_allowance_share{limit=update", map[string]float64{
-		"flotilla_allowance_share{limit=update,member=east}": 6})
+		"flotilla_allowance_share{limit=update,member=east}": 7})
 }
 
 func TestPlanChanges(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,19 +29,37 @@ import (
 
 // change is what adoption would change in one member.
 type change struct {
-	// Replicas that run there, and how many of them would restart.
-	Replicas, Restarts int64
+	// Replicas that run there, 0 for a kind that has none: each member has the whole object.
+	Replicas int64
+	// Restarts tells that pods would restart.
+	Restarts bool
 	// Fields that would change, as paths, sorted; limits of the rollout are left out.
 	Fields []string
 }
 
 func (c *change) text(member string, key wire.Key) string {
-	text := fmt.Sprintf("%s in %s: %d replicas, %d pods would restart\n", key.Sentence(), member, c.Replicas, c.Restarts)
+	text := fmt.Sprintf("%s in %s: %s\n", key.Sentence(), member, c.pods(key.GroupKind()))
 	for _, field := range c.Fields {
 		text += "  would change: " + field + "\n"
 	}
 	return text
 }
+
+// pods says what becomes of the pods. The number of those of an object that each member has whole is not known here.
+func (c *change) pods(kind schema.GroupKind) string {
+	switch {
+	case whole(kind) && c.Restarts:
+		return "its pods would restart"
+	case whole(kind):
+		return "no pods would restart"
+	case c.Restarts:
+		return fmt.Sprintf("%d replicas, %d pods would restart", c.Replicas, c.Replicas)
+	}
+	return fmt.Sprintf("%d replicas, 0 pods would restart", c.Replicas)
+}
+
+// whole tells whether each member gets objects of the kind whole, without replicas that are divided.
+func whole(kind schema.GroupKind) bool { return kinds.Workloads()[kind].Mode == kinds.PerMember }
 
 // forecast asks the member's API server what the object would become there, in a dry run.
 func forecast(ctx context.Context, m *member, object *unstructured.Unstructured) (*change, error) {
@@ -101,6 +120,9 @@ func cellsOf(m *member) []topology.Cell {
 			Granted: topology.Budget{Updated: int32(n), Unavailable: 1},
 		}
 	}
+	if whole(m.live.GroupVersionKind().GroupKind()) {
+		return []topology.Cell{cell("", 1)} // it runs there
+	}
 	if m.live.GetKind() != apps.UnitedDeploymentKind.Kind {
 		return []topology.Cell{cell("", replicasOf(m.live))}
 	}
@@ -117,10 +139,14 @@ func cellsOf(m *member) []topology.Cell {
 	return cells
 }
 
+// replicasOf returns how many replicas an object asks for, 0 where its kind has none.
 func replicasOf(object *unstructured.Unstructured) int64 {
+	if whole(object.GroupVersionKind().GroupKind()) {
+		return 0
+	}
 	replicas, found, err := unstructured.NestedInt64(object.Object, "spec", "replicas")
 	if !found || err != nil {
-		return 1 // the default of all kinds
+		return 1 // the default of all kinds that have them
 	}
 	return replicas
 }
@@ -132,9 +158,7 @@ func compare(live, next *unstructured.Unstructured) (*change, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !same {
-		c.Restarts = c.Replicas
-	}
+	c.Restarts = !same && (c.Replicas > 0 || whole(live.GroupVersionKind().GroupKind()))
 	fields := map[string]bool{}
 	differ("spec", live.Object["spec"], next.Object["spec"], fields)
 	for _, path := range [][]string{{"metadata", "labels"}, {"metadata", "annotations"}} {

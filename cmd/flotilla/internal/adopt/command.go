@@ -40,7 +40,8 @@ func NewCommand() *cobra.Command {
 
 The members are read with contexts of your kubeconfig, which have the members' names unless you write MEMBER=CONTEXT.
 What would change in each member is asked of its API server and printed; pods that would restart stop the command. Where
-the hub has no object of that name yet, one is made of what runs: with the replicas of all members together.
+the hub has no object of that name yet, one is made of what runs: with the replicas of all members together, if its
+kind has replicas.
 
 A StatefulSet of apps/v1 that runs in a member becomes one of apps.kruise.io there: it is deleted without its pods, and
 the new one takes over pods, claims and revisions.
@@ -148,7 +149,7 @@ func printChanges(
 		if err != nil {
 			return false, err
 		}
-		restarts = restarts || change.Restarts > 0
+		restarts = restarts || change.Restarts
 		if _, err := io.WriteString(out, change.text(m.name, key)); err != nil {
 			return false, fmt.Errorf("write the result: %w", err)
 		}

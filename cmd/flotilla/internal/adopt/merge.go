@@ -16,8 +16,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
 )
 
-// merged makes the hub's object of what runs: the first member's, with the replicas of all together. Members whose pods
-// are made from another template are refused. It is pure.
+// merged makes the hub's object of what runs: the first member's, with the replicas of all together where they are
+// divided. Members whose pods are made from another template are refused. It is pure.
 func merged(members []member) (*unstructured.Unstructured, error) {
 	first := members[0].live
 	object := &unstructured.Unstructured{Object: map[string]any{}}
@@ -54,6 +54,9 @@ func merged(members []member) (*unstructured.Unstructured, error) {
 				return nil, err
 			}
 		}
+	}
+	if whole(first.GroupVersionKind().GroupKind()) {
+		return object, nil
 	}
 	if err := unstructured.SetNestedField(object.Object, replicas, "spec", "replicas"); err != nil {
 		return nil, fmt.Errorf("set the replicas: %w", err)

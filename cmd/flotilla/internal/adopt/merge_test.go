@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -117,5 +118,51 @@ func TestAnAdoptedOrphanLosesTheLabelOfTheHub(t *testing.T) {
 		object)
 	if err != nil || !strings.Contains(note, "check it") || !strings.Contains(note, `{"paused":true}`) {
 		t.Errorf("%q, %v", note, err)
+	}
+}
+
+// TestWithoutReplicas: an object that each member has whole gets no replicas on the hub, and none are counted.
+func TestWithoutReplicas(t *testing.T) {
+	for kind, tc := range map[string]struct{ version, spec, next, says string }{
+		"PodProbeMarker": {"v1alpha1", `{"selector":{"matchLabels":{"app":"db"}}}`, `{"selector":{}}`,
+			"PodProbeMarker shop/web in east: no pods would restart\n  would change: spec.selector.matchLabels\n"},
+		"DaemonSet": {"v1beta1", `{"template":{"spec":{"containers":[{"name":"main","image":"web:1"}]}}}`,
+			`{"template":{"spec":{"containers":[{"name":"main","image":"web:2"}]}}}`,
+			"DaemonSet shop/web in east: its pods would restart\n  would change: spec.template.spec.containers[0].image\n"},
+		"AdvancedCronJob": {"v1beta1", `{"schedule":"* * * * *"}`, `{"schedule":"* * * * *"}`,
+			"AdvancedCronJob shop/web in east: no pods would restart\n"},
+	} {
+		read := func(spec string) *unstructured.Unstructured {
+			object := &unstructured.Unstructured{}
+			if err := object.UnmarshalJSON([]byte(`{"apiVersion":"apps.kruise.io/` + tc.version + `","kind":"` + kind +
+				`","metadata":{"name":"web","namespace":"shop"},"spec":` + spec + `}`)); err != nil {
+				t.Fatal(err)
+			}
+			return object
+		}
+		live := read(tc.spec)
+		members := []member{{name: "east", live: live}, {name: "west", live: read(tc.spec)}}
+		object, err := merged(members)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(live.Object["spec"], object.Object["spec"]); diff != "" {
+			t.Errorf("%s on the hub has another spec: %s", kind, diff)
+		}
+		c, err := compare(live, read(tc.next))
+		if err != nil {
+			t.Fatal(err)
+		}
+		says := c.text("east", wire.Key{Group: "apps.kruise.io", Kind: kind, Namespace: "shop", Name: "web"})
+		if says != tc.says {
+			t.Errorf("%q, want %q", says, tc.says)
+		}
+		manifest, err := manifestFor(&members[0], object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if paused, _, _ := unstructured.NestedBool(manifest.Object, "spec", "paused"); paused {
+			t.Errorf("%s would be paused in its member", kind)
+		}
 	}
 }
