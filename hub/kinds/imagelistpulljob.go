@@ -104,8 +104,8 @@ func imageListPullJobStatus(o Object, s *Sum, now time.Time) bool {
 	return changed
 }
 
-// sumLists writes the sums of the statuses of member objects, and returns the number of their nodes. An image has
-// ended when it has in all members. A status that cannot be read counts as empty.
+// sumLists writes the sums of the statuses of member objects, and returns the number of their nodes. An image has ended
+// when it has in all members. A status that cannot be read counts as empty.
 func sumLists(out *apps.ImageListPullJobStatus, job *apps.ImageListPullJob, s *Sum) (nodes int32) {
 	images := int32(len(job.Spec.Images))
 	out.Desired, out.Completed, out.Succeeded, out.FailedImageStatuses = images, images, images, nil

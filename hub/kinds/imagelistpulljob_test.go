@@ -51,8 +51,8 @@ func TestReadImageListPullJobs(t *testing.T) {
 	}
 	usage, err := reflectImageListPullJob(&Reflected{
 		Status: []byte(`{"flotilla":{"nodes":9,"pulling":2,"asked":5,"ended":4}}`), Seen: true, Current: true})
-	if u := usage.InUse[0]; err != nil || !usage.Answered || u.Desired != 9 || u.Total-u.Available != 2 ||
-		u.Updated != 5 || u.UpdatedAvailable != 4 {
+	if u := usage.InUse[0]; err != nil || !usage.Answered || u.Desired != 9 || u.Total-u.Available != 2 || u.Updated != 5 ||
+		u.UpdatedAvailable != 4 {
 		t.Errorf("%+v, %v", usage, err)
 	}
 }
@@ -110,8 +110,7 @@ func TestStatusOfImageListPullJobs(t *testing.T) {
 					t.Errorf("%+v", image)
 				}
 			}
-			stalled := meta.IsStatusConditionTrue(s.Conditions, apps.ConditionStalled)
-			if stalled != (tt.ready == "PullFailed") {
+			if stalled := meta.IsStatusConditionTrue(s.Conditions, apps.ConditionStalled); stalled != (tt.ready == "PullFailed") {
 				t.Errorf("stalled: %t", stalled)
 			}
 		})

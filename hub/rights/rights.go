@@ -62,8 +62,7 @@ func Rules() []rbacv1.PolicyRule {
 		rule(kruise,
 			"advancedcronjobs/finalizers broadcastjobs/finalizers clonesets/finalizers daemonsets/finalizers "+
 				"imagelistpulljobs/finalizers imagepulljobs/finalizers podprobemarkers/finalizers "+
-				"resourcedistributions/finalizers sidecarsets/finalizers statefulsets/finalizers "+
-				"uniteddeployments/finalizers", "update"),
+				"resourcedistributions/finalizers sidecarsets/finalizers statefulsets/finalizers uniteddeployments/finalizers", "update"),
 		rule(budgets, "podunavailablebudgets", read),
 		rule(budgets, "podunavailablebudgets/status", "patch"),
 		rule(budgets, "podunavailablebudgets/finalizers", "update"),

@@ -122,8 +122,8 @@ func ImagePullJobUse(status *apps.ImagePullJobStatus) SubsetUse {
 	}
 }
 
-// ImageListPullJobUse is what an ImageListPullJob of a member uses of its share, by its status. Its parallelism holds
-// for each image alone, so the image with the most pulls counts; a node is updated once it was asked for all images.
+// ImageListPullJobUse is what an ImageListPullJob of a member uses of its share, by its status. Its parallelism holds for
+// each image alone, so the image with the most pulls counts; a node is updated once it was asked for all images.
 func ImageListPullJobUse(status *apps.ImageListPullJobStatus) SubsetUse {
 	var progress apps.ImageListPullJobProgress
 	if status.Flotilla != nil {

@@ -129,8 +129,8 @@ func (p *Plan) count(f Facts, have map[string]*v1beta1.ImagePullJob) {
 	}
 }
 
-// follow passes the order of a hub on to the children, and says how far they are with it. Without a hub there is
-// nothing to say.
+// follow passes the order of a hub on to the children, and says how far they are with it. Without a hub there is nothing
+// to say.
 func (p *Plan) follow(f Facts, have map[string]*v1beta1.ImagePullJob) {
 	sequence := workload.Sequence(f.Job)
 	p.Status.Flotilla = nil
