@@ -319,7 +319,7 @@ func TestTwoPolicies(t *testing.T) {
 		s.Clusters.Names = []string{"east"}
 	})
 	f.eventually("the later policy tells of the unknown kind", func() error {
-		return f.policyIs("narrow", "UnknownKind", "CloneSet, DaemonSet, ImageListPullJob, ImagePullJob, PodProbeMarker, ResourceDistribution, SidecarSet, StatefulSet, UnitedDeployment")
+		return f.policyIs("narrow", "UnknownKind", "CloneSet, DaemonSet, ImagePullJob, PodProbeMarker, ResourceDistribution, SidecarSet, StatefulSet, UnitedDeployment")
 	})
 	narrow := &topology.FederationPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "narrow"}}
 	f.patch(narrow, `{"workloads":[{"kind":"CloneSet","name":"web"}]}`)

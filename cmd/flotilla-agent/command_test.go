@@ -68,7 +68,7 @@ func TestBadStart(t *testing.T) {
 // TestDefaults holds what a start without flags does.
 func TestDefaults(t *testing.T) {
 	for name, want := range map[string]string{"workers": "16",
-		"allow-kinds": "[AdvancedCronJob,BroadcastJob,CloneSet,ConfigMap,CronJob,DaemonSet,Deployment,ImageListPullJob,ImagePullJob,Job,PersistentVolumeClaim,PodProbeMarker,PodUnavailableBudget,ReplicaSet,ResourceDistribution,Secret,Service,ServiceAccount,ServiceExport,SidecarSet,StatefulSet,UnitedDeployment,WorkloadSpread]", "allow-namespaces": "[]", "leader-elect": "true", "cloneset-short-hash": "false", "beside-openkruise": "false", "log-level": "info", "webhook-bind-address": ":9443", "webhook-url": ""} {
+		"allow-kinds": "[AdvancedCronJob,BroadcastJob,CloneSet,ConfigMap,CronJob,DaemonSet,Deployment,ImagePullJob,Job,PersistentVolumeClaim,PodProbeMarker,PodUnavailableBudget,ReplicaSet,ResourceDistribution,Secret,Service,ServiceAccount,ServiceExport,SidecarSet,StatefulSet,UnitedDeployment,WorkloadSpread]", "allow-namespaces": "[]", "leader-elect": "true", "cloneset-short-hash": "false", "beside-openkruise": "false", "log-level": "info", "webhook-bind-address": ":9443", "webhook-url": ""} {
 		flag := newCommand().Flags().Lookup(name)
 		if flag == nil || flag.DefValue != want || flag.Usage == "" {
 			t.Errorf("--%s is %+v, want the default %q and a help text", name, flag, want)

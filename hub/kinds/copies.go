@@ -321,7 +321,8 @@ func never() []Kind {
 	for _, kind := range []string{"ContainerRecreateRequest", "EphemeralJob", "NodeImage", "NodePodProbe"} {
 		rows = append(rows, Kind{GVK: schema.FromAPIVersionAndKind(version, kind), Mode: Never})
 	}
-	return append(rows, Kind{GVK: apps.PersistentPodStateKind, Mode: Never})
+	return append(rows, Kind{GVK: apps.PersistentPodStateKind, Mode: Never},
+		Kind{GVK: apps.ImageListPullJobKind, Mode: Never})
 }
 
 // NeverPlacedKinds returns the kinds that no hub places.
@@ -343,6 +344,9 @@ func NeverPlaced(kind schema.GroupKind) (string, bool) {
 	case "NodeImage", "NodePodProbe":
 		return fmt.Sprintf("%[1]s, which names a node of one cluster: apply the %[1]s in the member that has it", kind.Kind),
 			true
+	case apps.ImageListPullJobKind.Kind:
+		return fmt.Sprintf("%s, whose ImagePullJobs a hub does not make: apply an ImagePullJob for each image, or the %[1]s "+
+			"in each member", kind.Kind), true
 	case apps.PersistentPodStateKind.Kind:
 		return fmt.Sprintf("%[1]s, which records nodes of one cluster: annotate the StatefulSet with %[2]s=true, which makes "+
 			"one in each member, or apply the %[1]s in the member", kind.Kind, apps.AnnotationAutoPersistentPodState), true

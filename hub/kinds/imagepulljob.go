@@ -68,40 +68,30 @@ func imagePullJobExpires(o Object) (time.Time, bool) {
 func readImagePullJob(o Object) (Workload, *Rejection) {
 	job := o.(*apps.ImagePullJob)
 	w := NewWorkload(job, apps.ImagePullJobKind, nil)
-	rejection := readPulls(&w, &job.Spec.ImagePullJobTemplate)
-	return w, rejection
-}
-
-// readPulls reads what the kinds that pull images have in common.
-func readPulls(w *Workload, template *apps.ImagePullJobTemplate) *Rejection {
-	w.Job = &Job{Endless: template.CompletionPolicy.Type == apps.NeverCompletionPolicyType}
-	for _, name := range template.PullSecrets {
+	w.Job = &Job{Endless: job.Spec.CompletionPolicy.Type == apps.NeverCompletionPolicyType}
+	for _, name := range job.Spec.PullSecrets {
 		w.Needs = append(w.Needs, Need{DependencyReference: topology.DependencyReference{Kind: SecretKind, Name: name}})
 	}
 	w.Needs = mergedNeeds(w.Needs)
-	parallelism, err := scaled(ptr.Deref(template.Parallelism, intstr.FromInt32(1)))
+	parallelism, err := scaled(ptr.Deref(job.Spec.Parallelism, intstr.FromInt32(1)))
 	if err != nil {
-		return &Rejection{InvalidAmount, fmt.Sprintf("spec.parallelism of %s %v", w.Key.Sentence(), err)}
+		return w, &Rejection{InvalidAmount, fmt.Sprintf("spec.parallelism of %s %v", w.Key.Sentence(), err)}
 	}
 	w.Subsets = []Subset{{Amounts: func(n int32) lending.Amounts {
 		return lending.Amounts{Updated: n, Unavailable: min(parallelism(n), n)}
 	}}}
-	return nil
+	return w, nil
 }
 
 // renderImagePullJob returns the member's job. It is not deleted after a time there, because the hub does that. Its own
 // parallelism is for members that get no amounts: those begin no pulls.
 func renderImagePullJob(o Object, order *Order) (Manifest, error) {
 	spec := o.(*apps.ImagePullJob).Spec.DeepCopy()
-	renderPulls(&spec.ImagePullJobTemplate, order)
-	return Manifest{Spec: spec}, nil
-}
-
-func renderPulls(template *apps.ImagePullJobTemplate, order *Order) {
-	template.CompletionPolicy.TTLSecondsAfterFinished = nil
+	spec.CompletionPolicy.TTLSecondsAfterFinished = nil
 	if order.Budget == nil {
-		template.Parallelism = new(intstr.FromInt32(0))
+		spec.Parallelism = new(intstr.FromInt32(0))
 	}
+	return Manifest{Spec: spec}, nil
 }
 
 func reflectImagePullJob(r *Reflected) (Usage, error) {

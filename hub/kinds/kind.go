@@ -146,7 +146,7 @@ type Table map[schema.GroupKind]Kind
 
 // Workloads returns the kinds whose objects the hub divides, or gives to each member, and whose status it writes.
 func Workloads() Table {
-	return tableOf(advancedCronJobKind(), broadcastJobKind(), cloneSetKind(), daemonSetKind(), imageListPullJobKind(), imagePullJobKind(),
+	return tableOf(advancedCronJobKind(), broadcastJobKind(), cloneSetKind(), daemonSetKind(), imagePullJobKind(),
 		podProbeMarkerKind(), podUnavailableBudgetKind(),
 		resourceDistributionKind(), sidecarSetKind(), statefulSetKind(), unitedDeploymentKind())
 }

@@ -205,8 +205,8 @@ func TestRevision(t *testing.T) {
 
 // TestKindsThatWork: a message names each kind with the group and version that a policy writes.
 func TestKindsThatWork(t *testing.T) {
-	const want = "AdvancedCronJob, BroadcastJob, CloneSet, DaemonSet, ImageListPullJob, ImagePullJob, PodProbeMarker, " +
-		"ResourceDistribution, SidecarSet, StatefulSet, UnitedDeployment (apps.kruise.io), and PodUnavailableBudget (policy.kruise.io), and ServiceExport " +
+	const want = "AdvancedCronJob, BroadcastJob, CloneSet, DaemonSet, ImagePullJob, PodProbeMarker, ResourceDistribution, " +
+		"SidecarSet, StatefulSet, UnitedDeployment (apps.kruise.io), and PodUnavailableBudget (policy.kruise.io), and ServiceExport " +
 		"(multicluster.x-k8s.io/v1alpha1), and ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount (v1)"
 	if got := Names(All(HubRunsBuiltIns)); got != want {
 		t.Errorf("%s, want %s", got, want)

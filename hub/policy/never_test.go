@@ -24,6 +24,8 @@ func TestPolicyNamesKindThatIsNeverPlaced(t *testing.T) {
 			"apply the ContainerRecreateRequest in the member that runs them"},
 		{"EphemeralJob", "EphemeralJob, which names pods of one cluster: " +
 			"apply the EphemeralJob in the member that runs them"},
+		{"ImageListPullJob", "ImageListPullJob, whose ImagePullJobs a hub does not make: apply an ImagePullJob for each " +
+			"image, or the ImageListPullJob in each member"},
 		{"PersistentPodState", "PersistentPodState, which records nodes of one cluster: annotate the StatefulSet with " +
 			"kruise.io/auto-generate-persistent-pod-state=true, which makes one in each member, or apply the " +
 			"PersistentPodState in the member"},

@@ -54,20 +54,20 @@ func Rules() []rbacv1.PolicyRule {
 		rule("events.k8s.io", "events", "create patch"),
 		// What users ask for is theirs; the hub writes its status, and owns a placement by it.
 		rule(kruise,
-			"advancedcronjobs broadcastjobs clonesets daemonsets imagelistpulljobs imagepulljobs podprobemarkers "+
-				"resourcedistributions sidecarsets statefulsets uniteddeployments workloadspreads", read),
+			"advancedcronjobs broadcastjobs clonesets daemonsets imagepulljobs podprobemarkers resourcedistributions "+
+				"sidecarsets statefulsets uniteddeployments workloadspreads", read),
 		rule(kruise, "advancedcronjobs/status broadcastjobs/status clonesets/status daemonsets/status "+
-			"imagelistpulljobs/status imagepulljobs/status podprobemarkers/status resourcedistributions/status "+
-			"sidecarsets/status statefulsets/status uniteddeployments/status", "patch"),
+			"imagepulljobs/status podprobemarkers/status resourcedistributions/status sidecarsets/status "+
+			"statefulsets/status uniteddeployments/status", "patch"),
 		rule(kruise,
 			"advancedcronjobs/finalizers broadcastjobs/finalizers clonesets/finalizers daemonsets/finalizers "+
-				"imagelistpulljobs/finalizers imagepulljobs/finalizers podprobemarkers/finalizers "+
-				"resourcedistributions/finalizers sidecarsets/finalizers statefulsets/finalizers uniteddeployments/finalizers", "update"),
+				"imagepulljobs/finalizers podprobemarkers/finalizers resourcedistributions/finalizers "+
+				"sidecarsets/finalizers statefulsets/finalizers uniteddeployments/finalizers", "update"),
 		rule(budgets, "podunavailablebudgets", read),
 		rule(budgets, "podunavailablebudgets/status", "patch"),
 		rule(budgets, "podunavailablebudgets/finalizers", "update"),
 		// Jobs are deleted after their ttlSecondsAfterFinished.
-		rule(kruise, "broadcastjobs imagelistpulljobs imagepulljobs", "delete"),
+		rule(kruise, "broadcastjobs imagepulljobs", "delete"),
 		// What goes with a workload is copied to members.
 		rule("", "services configmaps secrets serviceaccounts persistentvolumeclaims", read),
 		rule("multicluster.x-k8s.io", "serviceexports", read),

@@ -40,8 +40,8 @@ func carried() []schema.GroupKind {
 		kinds = append(kinds, schema.GroupKind{Group: "apps", Kind: kind})
 	}
 	kinds = append(kinds, apps.AdvancedCronJobKind.GroupKind(), apps.BroadcastJobKind.GroupKind(),
-		apps.CloneSetKind.GroupKind(), apps.DaemonSetKind.GroupKind(), apps.ImageListPullJobKind.GroupKind(),
-		apps.ImagePullJobKind.GroupKind(), appsv1alpha1.PodProbeMarkerKind.GroupKind(), policy.PodUnavailableBudgetKind.GroupKind(),
+		apps.CloneSetKind.GroupKind(), apps.DaemonSetKind.GroupKind(), apps.ImagePullJobKind.GroupKind(),
+		appsv1alpha1.PodProbeMarkerKind.GroupKind(), policy.PodUnavailableBudgetKind.GroupKind(),
 		apps.ResourceDistributionKind.GroupKind(), apps.SidecarSetKind.GroupKind(),
 		apps.StatefulSetKind.GroupKind(), apps.UnitedDeploymentKind.GroupKind(), apps.WorkloadSpreadKind.GroupKind())
 	for _, kind := range []string{"ConfigMap", "PersistentVolumeClaim", "Secret", "Service", "ServiceAccount"} {

@@ -167,7 +167,6 @@ func CarriedRules() map[string][]rbacv1.PolicyRule {
 		"DaemonSet.apps":                               {rule("apps", "daemonsets", write)},
 		"DaemonSet.apps.kruise.io":                     {rule(kruise, "daemonsets", change)},
 		"Deployment.apps":                              {},
-		"ImageListPullJob.apps.kruise.io":              {rule(kruise, "imagelistpulljobs", change)},
 		"ImagePullJob.apps.kruise.io":                  {rule(kruise, "imagepulljobs", change)},
 		"Job.batch":                                    {rule("batch", "jobs", change)},
 		"PersistentVolumeClaim":                        {},

@@ -298,14 +298,6 @@ type ImageListPullJobStatus struct {
 	// +optional
 	// +listType=atomic
 	FailedImageStatuses []FailedImageStatus `json:"failedImageStatuses,omitempty"`
-	// flotilla is what Flotilla adds to the published status, for a job that a hub ordered in this member.
-	// +optional
-	Flotilla *ImageListPullJobProgress `json:"flotilla,omitempty"`
-	// observedSequence is Flotilla's addition: the annotation topology.flotilla.dev/sequence that all ImagePullJobs of the
-	// job act on. An order of the hub may change its budget alone, which is an annotation and does not raise the
-	// generation.
-	// +optional
-	ObservedSequence int64 `json:"observedSequence,omitempty"`
 	// conditions are the observed aspects of the job, one of each type: Ready, Reconciling and Stalled. Flotilla's
 	// addition.
 	// +optional
@@ -314,25 +306,9 @@ type ImageListPullJobStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// ImageListPullJobProgress says how far nodes are with all images of an ImageListPullJob.
-type ImageListPullJobProgress struct {
-	// nodes is the number of nodes to pull on.
-	// +optional
-	Nodes int32 `json:"nodes"`
-	// pulling is the number of nodes that pull the same image now, of the image that most nodes pull.
-	// +optional
-	Pulling int32 `json:"pulling"`
-	// asked is the number of nodes that were asked for an image, of the image that fewest nodes were asked for.
-	// +optional
-	Asked int32 `json:"asked"`
-	// ended is the number of nodes that have an image or could not pull it, of the image where these are fewest.
-	// +optional
-	Ended int32 `json:"ended"`
-}
-
 // FailedImageStatus is an image that some nodes could not pull.
 type FailedImageStatus struct {
-	// imagePullJob is the name of the ImagePullJob of the image. On a hub it is <member>/<name>.
+	// imagePullJob is the name of the ImagePullJob of the image.
 	// +optional
 	ImagePullJob string `json:"imagePullJob,omitempty"`
 	// name of the image.

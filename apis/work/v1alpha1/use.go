@@ -122,21 +122,6 @@ func ImagePullJobUse(status *apps.ImagePullJobStatus) SubsetUse {
 	}
 }
 
-// ImageListPullJobUse is what an ImageListPullJob of a member uses of its share, by its status. Its parallelism holds for
-// each image alone, so the image with the most pulls counts; a node is updated once it was asked for all images.
-func ImageListPullJobUse(status *apps.ImageListPullJobStatus) SubsetUse {
-	var progress apps.ImageListPullJobProgress
-	if status.Flotilla != nil {
-		progress = *status.Flotilla
-	}
-	nodes := max(progress.Nodes, progress.Pulling, progress.Asked, progress.Ended, 0)
-	pulling := max(progress.Pulling, 0)
-	return SubsetUse{
-		Desired: nodes, Total: nodes, Ready: nodes - pulling, Available: nodes - pulling,
-		Updated: max(progress.Asked, 0), UpdatedReady: max(progress.Ended, 0), UpdatedAvailable: max(progress.Ended, 0),
-	}
-}
-
 // PodUnavailableBudgetUse is what a PodUnavailableBudget of a member uses of its share, by its status. Pods that wait
 // to become unavailable count as pods to update: what others do not use is lent to such a member.
 func PodUnavailableBudgetUse(status *policy.PodUnavailableBudgetStatus) SubsetUse {

@@ -2,14 +2,12 @@ package imagelistpulljob
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -31,9 +29,6 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 	for _, child := range s.plan.Delete {
 		s.Fail(reasonFailedCreateJob, r.remove(ctx, &v1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{
 			Namespace: child.Namespace, Name: child.Name, UID: child.UID}}))
-	}
-	for _, child := range s.plan.PassOn {
-		s.Fail(reasonFailedCreateJob, r.passOn(ctx, s, child))
 	}
 	created := 0
 	for _, child := range s.plan.Create {
@@ -67,27 +62,6 @@ func (r *Reconciler) create(ctx context.Context, s *scope, child *v1beta1.ImageP
 	}
 	if err != nil {
 		return fmt.Errorf("create ImagePullJob %s: %w", child.Name, err)
-	}
-	return nil
-}
-
-// passOn gives a child the order that the job has.
-func (r *Reconciler) passOn(ctx context.Context, s *scope, child *v1beta1.ImagePullJob) error {
-	annotations := map[string]any{}
-	for _, key := range orderKeys() {
-		annotations[key] = nil
-		if value, has := s.job.Annotations[key]; has {
-			annotations[key] = value
-		}
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": child.UID, "annotations": annotations}})
-	if err != nil {
-		return fmt.Errorf("encode the order for ImagePullJob %s: %w", child.Name, err)
-	}
-	object := &v1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{Namespace: child.Namespace, Name: child.Name}}
-	err = r.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), workload.FieldOwner)
-	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-		return fmt.Errorf("pass the order of the hub on to ImagePullJob %s: %w", child.Name, err)
 	}
 	return nil
 }

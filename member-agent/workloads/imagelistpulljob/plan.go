@@ -13,12 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
-	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 const (
@@ -39,8 +36,6 @@ type Facts struct {
 // Plan is what one pass does.
 type Plan struct {
 	Create []*v1beta1.ImagePullJob
-	// PassOn are children that do not have the order of a hub yet that the job has.
-	PassOn []*v1beta1.ImagePullJob
 	// Delete are children of images, or of a template, that the job does not have any more.
 	Delete []*v1beta1.ImagePullJob
 	Status v1beta1.ImageListPullJobStatus
@@ -56,7 +51,6 @@ type Plan struct {
 func Make(f Facts) (Plan, error) {
 	plan := Plan{Status: *f.Job.Status.DeepCopy()}
 	if plan.Status.CompletionTime != nil {
-		plan.Status.ObservedSequence = workload.Sequence(f.Job)
 		plan.expire(f)
 		return plan, nil
 	}
@@ -90,7 +84,6 @@ func Make(f Facts) (Plan, error) {
 	}
 	slices.SortFunc(plan.Delete, func(a, b *v1beta1.ImagePullJob) int { return cmp.Compare(a.Name, b.Name) })
 	plan.count(f, have)
-	plan.follow(f, have)
 	if status.Completed == status.Desired && f.Job.Spec.CompletionPolicy.Type != v1beta1.NeverCompletionPolicyType {
 		status.CompletionTime = new(metav1.NewTime(f.Now.Truncate(time.Second)))
 		plan.expire(f)
@@ -129,70 +122,6 @@ func (p *Plan) count(f Facts, have map[string]*v1beta1.ImagePullJob) {
 	}
 }
 
-// follow passes the order of a hub on to the children, and says how far they are with it. Without a hub there is nothing
-// to say.
-func (p *Plan) follow(f Facts, have map[string]*v1beta1.ImagePullJob) {
-	sequence := workload.Sequence(f.Job)
-	p.Status.Flotilla = nil
-	if sequence > 0 {
-		p.Status.Flotilla = progressOf(f.Job.Spec.Images, have)
-	}
-	observed := true
-	for _, image := range f.Job.Spec.Images {
-		child := have[image]
-		if child == nil {
-			observed = false
-			continue
-		}
-		if child.Status.CompletionTime != nil {
-			continue // it begins no more pulls
-		}
-		if !maps.Equal(orderOf(child), orderOf(f.Job)) {
-			p.PassOn = append(p.PassOn, child)
-			observed = false
-		}
-		observed = observed && child.Status.ObservedGeneration >= child.Generation &&
-			child.Status.ObservedSequence >= sequence
-	}
-	if observed {
-		p.Status.ObservedSequence = sequence
-	}
-}
-
-// progressOf returns how far nodes are with all images.
-func progressOf(images []string, have map[string]*v1beta1.ImagePullJob) *v1beta1.ImageListPullJobProgress {
-	out := &v1beta1.ImageListPullJobProgress{}
-	for i, image := range images {
-		var s v1beta1.ImagePullJobStatus
-		if child := have[image]; child != nil {
-			s = child.Status
-		}
-		ended := s.Succeeded + s.Failed
-		if i == 0 {
-			out.Asked, out.Ended = s.Active+ended, ended
-		}
-		out.Nodes, out.Pulling = max(out.Nodes, s.Desired), max(out.Pulling, s.Active)
-		out.Asked, out.Ended = min(out.Asked, s.Active+ended), min(out.Ended, ended)
-	}
-	return out
-}
-
-// orderOf returns the annotations by which an object has the order of a hub.
-func orderOf(object metav1.Object) map[string]string {
-	out := map[string]string{}
-	for _, key := range orderKeys() {
-		if value, has := object.GetAnnotations()[key]; has {
-			out[key] = value
-		}
-	}
-	return out
-}
-
-func orderKeys() []string { return []string{topology.AnnotationSequence, topology.AnnotationBudget} }
-
-// PassedOn returns the sequence of the newest order of an ImageListPullJob that a child has.
-func PassedOn(_, owned client.Object) int64 { return workload.Sequence(owned) }
-
 // expire says when the job is deleted.
 func (p *Plan) expire(f Facts) {
 	ttl := f.Job.Spec.CompletionPolicy.TTLSecondsAfterFinished
@@ -224,14 +153,12 @@ func child(job *v1beta1.ImageListPullJob, image, hash string) *v1beta1.ImagePull
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	delete(labels, topology.LabelHub) // no hub ordered the child itself
 	labels[labelHash] = hash
 	out := &v1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{
 		Namespace: job.Namespace,
 		Name: job.Name[:min(len(job.Name), longestBase)] + "-" +
 			rand.SafeEncodeString(strconv.FormatUint(uint64(sum.Sum32()), 10)),
 		Labels:          labels,
-		Annotations:     orderOf(job),
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, v1beta1.ImageListPullJobKind)},
 	}}
 	out.Spec.Image = image

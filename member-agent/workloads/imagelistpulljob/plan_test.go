@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -135,68 +134,5 @@ func TestTimeToLive(t *testing.T) {
 	}
 	if plan, _ = Make(Facts{Job: job, Now: now.Add(time.Minute)}); !plan.Expired {
 		t.Errorf("%+v", plan)
-	}
-}
-
-// ordered gives an object an order of a hub.
-func ordered(object metav1.Object, sequence, budget string) {
-	object.SetAnnotations(map[string]string{topology.AnnotationSequence: sequence, topology.AnnotationBudget: budget,
-		"note": "x"})
-}
-
-func TestOrdersOfAHubReachTheChildren(t *testing.T) {
-	job := newJob("web:1", "db:2")
-	job.Labels[topology.LabelHub] = "h"
-	ordered(job, "5", "{}")
-	list := children(t, job)
-	for _, child := range list {
-		if len(child.Annotations) != 2 || child.Annotations[topology.AnnotationSequence] != "5" ||
-			child.Labels[topology.LabelHub] != "" || PassedOn(job, child) != 5 {
-			t.Errorf("child %+v", child.ObjectMeta)
-		}
-		child.Status.ObservedSequence = 5
-	}
-	runs := func(child *v1beta1.ImagePullJob, active, ended int32) {
-		child.Status.Desired, child.Status.Active, child.Status.Succeeded = 6, active, ended
-	}
-	runs(list[0], 1, 4)
-	runs(list[1], 2, 0)
-	for _, row := range []struct {
-		name     string
-		change   func()
-		observed int64
-		passed   int
-		progress string // nodes, pulling, asked, ended
-	}{
-		{"all follow", func() {}, 5, 0, "6 2 2 0"},
-		{"one has not seen it", func() { list[1].Status.ObservedSequence = 4 }, 0, 0, "6 2 2 0"},
-		{"another budget", func() { ordered(job, "6", "{}") }, 0, 2, "6 2 2 0"},
-		{"one has it", func() { ordered(list[0], "6", "{}") }, 0, 1, "6 2 2 0"},
-		{"the other one has ended", func() { ended(list[1], 6, 0); list[0].Status.ObservedSequence = 6 }, 6, 0, "6 1 5 4"},
-	} {
-		row.change()
-		plan, err := Make(Facts{Job: job, Children: list, Now: now})
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := plan.Status.Flotilla
-		if got := fmt.Sprint(p.Nodes, p.Pulling, p.Asked, p.Ended); got != row.progress ||
-			plan.Status.ObservedSequence != row.observed || len(plan.PassOn) != row.passed {
-			t.Errorf("%s: %s, observed %d, %d passed on; want %+v", row.name, got, plan.Status.ObservedSequence,
-				len(plan.PassOn), row)
-		}
-	}
-	job.Status.CompletionTime = ago(0)
-	if plan, err := Make(Facts{Job: job, Children: list, Now: now}); err != nil || plan.Status.ObservedSequence != 6 {
-		t.Errorf("a job that has ended answers no order: %+v, %v", plan, err)
-	}
-}
-
-// TestWithoutAHub: nothing is written beside the published status.
-func TestWithoutAHub(t *testing.T) {
-	job := newJob("web:1")
-	plan, err := Make(Facts{Job: job, Children: children(t, job), Now: now})
-	if err != nil || plan.Status.Flotilla != nil || plan.Status.ObservedSequence != 0 || len(plan.PassOn) > 0 {
-		t.Errorf("%+v, %v", plan, err)
 	}
 }

@@ -43,8 +43,7 @@ func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
 	}
 	counters := slices.EqualFunc(have.Conditions, want.Conditions, func(a, b metav1.Condition) bool {
 		return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason
-	}) && have.ObservedGeneration == want.ObservedGeneration && have.ObservedSequence == want.ObservedSequence &&
-		have.CompletionTime.Equal(want.CompletionTime)
+	}) && have.ObservedGeneration == want.ObservedGeneration && have.CompletionTime.Equal(want.CompletionTime)
 	err := r.Report(ctx, s.pass, workload.Status{Have: have, Want: want, CountersOnly: counters})
 	if err == nil && have.CompletionTime == nil && want.CompletionTime != nil && s.Leaving == nil {
 		kind := corev1.EventTypeNormal

@@ -27,7 +27,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/imagelistpulljob"
@@ -212,7 +211,6 @@ func TestOnAServer(t *testing.T) {
 	t.Run("a node that fails is named", func(t *testing.T) { w.in(t).fails() })
 	t.Run("an image that is corrected is pulled on all nodes", func(t *testing.T) { w.in(t).anotherImage() })
 	t.Run("a list of images has a job for each", func(t *testing.T) { w.in(t).list() })
-	t.Run("a list passes the order of a hub on", func(t *testing.T) { w.in(t).ordered() })
 	t.Run("a job is deleted after its time to live", func(t *testing.T) { w.in(t).expires() })
 	t.Run("a deleted job leaves nothing", func(t *testing.T) { w.in(t).leaves() })
 	t.Run("pull secrets are copied while jobs run", func(t *testing.T) { w.in(t).secrets() })
@@ -431,46 +429,6 @@ func (w *world) list() {
 	if owned != 2 {
 		w.Errorf("%d ImagePullJobs, want 2", owned)
 	}
-}
-
-func (w *world) ordered() {
-	job := &v1beta1.ImageListPullJob{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "ordered",
-		Annotations: map[string]string{topology.AnnotationSequence: "5", topology.AnnotationBudget: "{}"}}}
-	job.Spec.Images = []string{"silent-one:1", "silent-two:1"}
-	on := v1beta1.ImagePullJobNodeSelector{Names: []string{"n030", "n031"}}
-	job.Spec.Selector, job.Spec.Parallelism = &on, new(intstr.FromInt32(1))
-	w.must(w.Create(w.Context(), job))
-	follows := func(sequence string) {
-		w.eventually("both children follow order "+sequence, func() string {
-			w.must(w.Get(w.Context(), client.ObjectKeyFromObject(job), job))
-			s, want := &job.Status, v1beta1.ImageListPullJobProgress{Nodes: 2, Pulling: 1, Asked: 1}
-			if fmt.Sprint(s.ObservedSequence) != sequence || s.Flotilla == nil || *s.Flotilla != want {
-				return fmt.Sprintf("%+v, %+v", *s, s.Flotilla)
-			}
-			var children v1beta1.ImagePullJobList
-			w.must(w.Client.List(w.Context(), &children, client.InNamespace("default")))
-			for i := range children.Items {
-				child := &children.Items[i]
-				if metav1.IsControlledBy(child, job) && child.Annotations[topology.AnnotationSequence] != sequence {
-					return fmt.Sprintf("%+v", child.ObjectMeta)
-				}
-			}
-			return ""
-		})
-	}
-	follows("5")
-	patch := `{"metadata": {"annotations": {"` + topology.AnnotationSequence + `": "6"}}}`
-	w.must(w.Patch(w.Context(), job, client.RawPatch(types.MergePatchType, []byte(patch))))
-	follows("6")
-	w.must(w.Delete(w.Context(), job))
-	var children v1beta1.ImagePullJobList // no garbage collector runs
-	w.must(w.Client.List(w.Context(), &children, client.InNamespace("default")))
-	for i := range children.Items {
-		if metav1.IsControlledBy(&children.Items[i], job) {
-			w.must(w.Delete(w.Context(), &children.Items[i]))
-		}
-	}
-	w.noEntries("silent-one")
 }
 
 func (w *world) expires() {
