@@ -2,6 +2,7 @@ package hub_test
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,5 +55,46 @@ func (f *fleet) memberSays(member, name string, status corev1.ConditionStatus, r
 			Resource: "clonesets", Namespace: f.namespace, Name: name},
 		Status: &runtime.RawExtension{Raw: raw},
 	}}
+	must(f.t, f.client.Status().Patch(f.ctx, w, client.MergeFrom(base)))
+}
+
+// TestReasonsOfPodsAreSeen holds that why pods of a member are not Ready comes to the user's object, goes when it is
+// over, and costs one write each time.
+func TestReasonsOfPodsAreSeen(t *testing.T) {
+	t.Parallel() // most of its time is waiting
+	f := newFleet(t, threeMembers)
+	f.policy("all")
+	f.cloneSet("web", 6)
+	f.cloneSetIs("web", "Ready", ready)
+	f.rest()
+
+	f.memberReports("east", "web", work.PodReason{Reason: "PodTerminating",
+		Message: "kept by finalizer x", Count: 1, Pod: "web-a"})
+	f.cloneSetIs("web", "PodsNotReady", func(cs *apps.CloneSet) bool {
+		return ready(cs) && conditionIs(cs, apps.ConditionPodsNotReady, corev1.ConditionTrue, "PodTerminating",
+			"kept by finalizer x (1 pod: east 1; see pod web-a in east)")
+	})
+	if wrote, _ := f.about(f.quiet()); len(wrote) != 1 {
+		t.Errorf("the hub wrote %v", wrote)
+	}
+	f.memberReports("east", "web")
+	f.cloneSetIs("web", "without the condition", func(cs *apps.CloneSet) bool {
+		return !slices.ContainsFunc(cs.Status.Conditions, func(c apps.CloneSetCondition) bool {
+			return c.Type == apps.ConditionPodsNotReady
+		})
+	})
+	if wrote, _ := f.about(f.quiet()); len(wrote) != 1 {
+		t.Errorf("the hub wrote %v", wrote)
+	}
+}
+
+// memberReports reports why pods of a CloneSet are not Ready in a member.
+func (f *fleet) memberReports(member, name string, reasons ...work.PodReason) {
+	f.t.Helper()
+	w := &work.Work{}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: f.namespace, Name: name}
+	must(f.t, f.client.Get(f.ctx, key.Work(member), w))
+	base := w.DeepCopy()
+	w.Status.Report.NotReady = reasons
 	must(f.t, f.client.Status().Patch(f.ctx, w, client.MergeFrom(base)))
 }

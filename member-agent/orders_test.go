@@ -58,6 +58,7 @@ func TestAgent(t *testing.T) {
 	t.Run("Case14: nothing is created in a namespace that is being deleted in the member", b.testCase14)
 	t.Run("a CloneSet runs, and its report says what is in use", b.testCloneSet)
 	t.Run("a UnitedDeployment runs, and its report has its subsets", b.testUnitedDeployment)
+	t.Run("reports say why pods are not Ready", b.testNotReady)
 	t.Run("case 1: what the order loses goes, whoever wrote it before", b.testCase1)
 	t.Run("case 2: what others write into the content of an order goes", b.testCase2)
 	t.Run("case 2: what admission makes of an order is accepted, and a correction that is refused is reported",

@@ -20,7 +20,8 @@ func failing(sequence int64, ready int32, reasons ...work.PodReason) *work.Work 
 
 // TestReasonsOfPodsInConditions holds what a user reads on a workload whose pods are not Ready in members.
 func TestReasonsOfPodsInConditions(t *testing.T) {
-	pull := work.PodReason{Reason: "ImagePullBackOff", Container: "app", Message: "cannot pull image x", Count: 2, Pod: "web-a"}
+	pull := work.PodReason{Reason: "ImagePullBackOff", Container: "app", Message: "cannot pull image x", Count: 2,
+		Pod: "web-a"}
 	crash := work.PodReason{Reason: "CrashLoopBackOff", Container: "app", Message: "ends with exit code 3", Count: 1,
 		Pod: "web-b"}
 	const pullText = "ImagePullBackOff: container app cannot pull image x (2 pods: east 2; see pod web-a in east)"

@@ -164,7 +164,8 @@ func summary(f *Facts, s *Sum, facts conditions.Facts) []conditions.Condition {
 // conditionReasons is how many reasons of pods the message of a condition has.
 const conditionReasons = 4
 
-// podsNotReady returns the condition that says why pods are not Ready, or not gone: the reason is that of the most pods.
+// podsNotReady returns the condition that says why pods are not Ready, or not gone: the reason is that of the most
+// pods.
 func podsNotReady(s *Sum) conditions.Condition {
 	c := conditions.Remove(apps.ConditionPodsNotReady)
 	if len(s.PodReasons) == 0 {

@@ -183,8 +183,8 @@ func (s *Sum) sumCells(f *Facts) {
 	}
 }
 
-// podReasons returns why pods are not Ready in the members that are to have some. Those of an unreachable member may be
-// over.
+// podReasons returns why pods are not Ready in the members that are to have some. Those of an unreachable member may
+// be over.
 func (f *Facts) podReasons(wanted map[string]map[string]ordered) []kinds.PodReason {
 	works := map[string]*work.Work{}
 	for cluster := range wanted {

@@ -27,8 +27,8 @@ type Facts struct {
 	Members []string
 	// States are the pods in states that probes found.
 	States []kinds.State
-	// PodReasons are why pods are not Ready in all members that are Ready, PodReasonsIn in each of them, as they reported it.
-	// Those of an unreachable member may be over.
+	// PodReasons are why pods are not Ready in all members that are Ready, PodReasonsIn in each of them, as they reported
+	// it. Those of an unreachable member may be over.
 	PodReasons   []kinds.PodReason
 	PodReasonsIn map[string][]kinds.PodReason
 }

@@ -117,7 +117,8 @@ func (t Table) PodReasons(kind Kind, hubID string, works map[string]*work.Work) 
 func refusedIn(kind Kind, w *work.Work, report *work.Report) *work.PodReason {
 	missing := missingIn(kind, report)
 	if missing == 0 || wire.IsCheck(w) || len(w.Status.ManifestStatuses) == 0 ||
-		w.Status.ManifestStatuses[0].Status == nil || !meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied) {
+		w.Status.ManifestStatuses[0].Status == nil ||
+		!meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied) {
 		return nil
 	}
 	var object struct {

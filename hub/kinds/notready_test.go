@@ -17,12 +17,14 @@ import (
 func reported(missing int32, reasons ...work.PodReason) *work.Work {
 	return &work.Work{Status: work.WorkStatus{
 		Conditions: []metav1.Condition{{Type: work.ConditionApplied, Status: metav1.ConditionTrue}},
-		Report:     &work.Report{HubID: "hub", NotReady: reasons, InUse: []work.SubsetUse{{Desired: 5, Total: 5 - missing}}}}}
+		Report: &work.Report{HubID: "hub", NotReady: reasons,
+			InUse: []work.SubsetUse{{Desired: 5, Total: 5 - missing}}}}}
 }
 
 func TestPodReasonsOfMembers(t *testing.T) {
 	pull := func(n int32, pod string) work.PodReason {
-		return work.PodReason{Reason: "ImagePullBackOff", Container: "app", Message: "cannot pull image x", Count: n, Pod: pod}
+		return work.PodReason{Reason: "ImagePullBackOff", Container: "app", Message: "cannot pull image x", Count: n,
+			Pod: pod}
 	}
 	nodes := func(n int32, message string) work.PodReason {
 		return work.PodReason{Reason: work.ReasonUnschedulable, Message: message, Count: n, Pod: "p"}
@@ -33,7 +35,8 @@ func TestPodReasonsOfMembers(t *testing.T) {
 	foreign := reported(0, pull(9, "z"))
 	foreign.Status.Report.HubID = "other"
 	works := map[string]*work.Work{
-		"east": reported(0, pull(3, "e-1"), nodes(1, "0/3 nodes")), "west": reported(0, nodes(4, "0/7 nodes"), pull(1, "w-1")),
+		"east":  reported(0, pull(3, "e-1"), nodes(1, "0/3 nodes")),
+		"west":  reported(0, nodes(4, "0/7 nodes"), pull(1, "w-1")),
 		"south": refused, "north": foreign, "full": reported(0),
 	}
 	table := Workloads()
@@ -67,7 +70,8 @@ func TestRefusedPodsOfJobs(t *testing.T) {
 	}
 }
 
-// TestPodReasonsAreBounded holds that 1 000 members with reasons of their own are few reasons, and few names in a text.
+// TestPodReasonsAreBounded holds that 1 000 members with reasons of their own are few reasons, and few names in a
+// text.
 func TestPodReasonsAreBounded(t *testing.T) {
 	works := map[string]*work.Work{}
 	for i := range 1000 {
@@ -80,14 +84,16 @@ func TestPodReasonsAreBounded(t *testing.T) {
 	if len(got) != mostReasons || got[0].Count != 1000 {
 		t.Fatalf("%d reasons, the first of %d pods", len(got), got[0].Count)
 	}
-	if want := "m0000 1, m0001 1, m0002 1, 997 more members; see pod p in m0000"; !strings.Contains(got[0].String(), want) {
+	want := "m0000 1, m0001 1, m0002 1, 997 more members; see pod p in m0000"
+	if !strings.Contains(got[0].String(), want) {
 		t.Errorf("%s\nlacks %s", got[0], want)
 	}
 }
 
 // TestPodReasonsThatCannotBeTrue holds that a member cannot write reasons or numbers that no member has.
 func TestPodReasonsThatCannotBeTrue(t *testing.T) {
-	w := reported(0, work.PodReason{Reason: "Not A Reason", Count: 1}, work.PodReason{Reason: "Fine", Count: wire.MaxPods + 1})
+	w := reported(0, work.PodReason{Reason: "Not A Reason", Count: 1},
+		work.PodReason{Reason: "Fine", Count: wire.MaxPods + 1})
 	report, nonsense := Workloads().ReportOf(w)
 	if nonsense == "" || len(report.NotReady) != 1 || report.NotReady[0].Count != wire.MaxPods {
 		t.Errorf("%q: %v", nonsense, report.NotReady)

@@ -105,16 +105,24 @@ func nonsenseIn(report *work.Report) string {
 			return fmt.Sprintf("%d pods in a state of a probe", s.Pods)
 		}
 	}
-	for _, r := range report.NotReady {
+	if nonsense := nonsenseReason(report.NotReady); nonsense != "" {
+		return nonsense
+	}
+	if report.Halted != nil && !isReason(report.Halted.Reason) {
+		return "a halt without a reason in CamelCase"
+	}
+	return ""
+}
+
+// nonsenseReason names the first reason of pods that cannot be true, "" for none.
+func nonsenseReason(reasons []work.PodReason) string {
+	for _, r := range reasons {
 		if r.Count < 0 || r.Count > wire.MaxPods {
 			return fmt.Sprintf("%d pods that are not Ready for one reason", r.Count)
 		}
 		if !isReason(r.Reason) {
 			return "pods that are not Ready without a reason in CamelCase"
 		}
-	}
-	if report.Halted != nil && !isReason(report.Halted.Reason) {
-		return "a halt without a reason in CamelCase"
 	}
 	return ""
 }

@@ -23,15 +23,15 @@ type memo struct {
 	// settled is the order by which nothing was left to be done when it was reported: later reports are about something
 	// else.
 	settled int64
-	// unlike is when reasons of pods were seen first that the last report does not have, zero if it has them. reasonsAt is
-	// when reasons left last.
+	// unlike is when reasons of pods were seen first that the last report does not have, zero if it has them. reasonsAt
+	// is when reasons left last.
 	unlike, reasonsAt time.Time
 	// unkept is the session of the hub whose definition of Works does not keep reasons of pods, 0 for none.
 	unkept int64
 }
 
-// cacheLag is how long a report that was sent and is not seen in the cache counts as not seen yet. After that the cache
-// is right: the hub was restored from a backup, and has forgotten it.
+// cacheLag is how long a report that was sent and is not seen in the cache counts as not seen yet. After that the
+// cache is right: the hub was restored from a backup, and has forgotten it.
 const cacheLag = 10 * time.Second
 
 func (r *Reconciler) forget(name types.NamespacedName) {
@@ -40,7 +40,8 @@ func (r *Reconciler) forget(name types.NamespacedName) {
 	delete(r.works, name)
 }
 
-// recall returns what is kept of the Work. Its status is the Work's own, unless the cache has not seen our last report.
+// recall returns what is kept of the Work. Its status is the Work's own, unless the cache has not seen our last
+// report.
 func (r *Reconciler) recall(name types.NamespacedName, w *work.Work) *memo {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -71,8 +71,8 @@ func (r *Reconciler) reasons(ctx context.Context, live *unstructured.Unstructure
 	return found, next, nil
 }
 
-// reasonsOf counts pods by the reasons that count now, and returns the most frequent ones, and how long until there may
-// be others, 0 where time alone changes nothing. It is pure.
+// reasonsOf counts pods by the reasons that count now, and returns the most frequent ones, and how long until there
+// may be others, 0 where time alone changes nothing. It is pure.
 func reasonsOf(pods []corev1.Pod, now time.Time) (out []work.PodReason, next time.Duration) {
 	type id struct{ reason, container, message string }
 	found := map[id]*work.PodReason{}
@@ -128,16 +128,16 @@ func reasonsChanged() predicate.Predicate {
 	}
 }
 
-// Reports that differ from the last one in reasons of pods alone can wait: no decision of the hub depends on them. They
-// leave with any other report.
+// Reports that differ from the last one in reasons of pods alone can wait: no decision of the hub depends on them.
+// They leave with any other report.
 const (
 	// reasonsSettle is how long reasons are gathered, so that pods that fail together are one report.
 	reasonsSettle = 2 * time.Second
 	// reasonsEvery is the least time between two reports of other reasons or counts: a container in a crash loop changes
 	// its state several times a minute.
 	reasonsEvery = 10 * time.Second
-	// wordsEvery is the least time between two reports of other messages and examples: the scheduler's message changes with
-	// each node that comes or goes.
+	// wordsEvery is the least time between two reports of other messages and examples: the scheduler's message changes
+	// with each node that comes or goes.
 	wordsEvery = time.Minute
 )
 
@@ -152,8 +152,8 @@ func differsInReasons(last, next work.WorkStatus) bool {
 	return Same(last, next)
 }
 
-// reasonsPause returns how long a report that differs in reasons alone has to wait; 0 means that it leaves now. seen is
-// when the difference was seen first, sent when reasons left last, zero if none did.
+// reasonsPause returns how long a report that differs in reasons alone has to wait; 0 means that it leaves now. seen
+// is when the difference was seen first, sent when reasons left last, zero if none did.
 func reasonsPause(seen, sent, now time.Time, last, next []work.PodReason) time.Duration {
 	wait := seen.Add(reasonsSettle).Sub(now)
 	if !sent.IsZero() {
@@ -177,7 +177,8 @@ func (m *memo) lacksReasons(status work.WorkStatus) bool {
 	return !slices.Equal(last, status.Report.NotReady)
 }
 
-// holdReasons returns how long a status has to wait because nothing of it is new but reasons of pods, 0 for not at all.
+// holdReasons returns how long a status has to wait because nothing of it is new but reasons of pods, 0 for not at
+// all.
 func (m *memo) holdReasons(status work.WorkStatus, now time.Time) time.Duration {
 	if !m.lacksReasons(status) {
 		m.unlike = time.Time{}
@@ -192,8 +193,8 @@ func (m *memo) holdReasons(status work.WorkStatus, now time.Time) time.Duration 
 	return reasonsPause(m.unlike, m.reasonsAt, now, m.status.Report.NotReady, status.Report.NotReady)
 }
 
-// sentReasons records that a status was sent in a session of the hub. changed reports whether it had other reasons than
-// the one before.
+// sentReasons records that a status was sent in a session of the hub. changed reports whether it had other reasons
+// than the one before.
 func (m *memo) sentReasons(changed bool, status work.WorkStatus, now time.Time, round int64) {
 	if !changed {
 		return

@@ -21,7 +21,8 @@ type Reporting struct {
 	// have the label of a subset.
 	New   func() client.Object
 	Maker func(client.Object) Maker
-	// InSubsets reports whether the pods are controlled by workloads that the object owns, and have the label of a subset.
+	// InSubsets reports whether the pods are controlled by workloads that the object owns, and have the label of a
+	// subset.
 	InSubsets bool
 	// Halted returns why a job halted or failed, nil if it did neither; nil for kinds that are no jobs.
 	Halted func(live *unstructured.Unstructured) (*work.JobHalt, error)

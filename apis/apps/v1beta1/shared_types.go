@@ -18,8 +18,8 @@ const (
 	ConditionStalled = "Stalled"
 	// ConditionFederated tells, in a federated namespace of a hub, whether the workload is placed on members.
 	ConditionFederated = "Federated"
-	// ConditionPodsNotReady is True on a hub while members report why pods are not Ready, or not gone. Its reason is that of
-	// the most pods. It is absent otherwise.
+	// ConditionPodsNotReady is True on a hub while members report why pods are not Ready, or not gone. Its reason is that
+	// of the most pods. It is absent otherwise.
 	ConditionPodsNotReady = "PodsNotReady"
 )
 

@@ -12,5 +12,8 @@
 // a pod without a node for another reason: nodes come and go.
 //
 // A wait counts after a time in which Kubernetes ends such a wait if it can, so that a slow start is not reported.
+// [NotReadyOf] answers another question for reports to a hub: why a pod is not Ready now, whether or not that ends by
+// itself.
+//
 // Messages contain only what stays the same while the wait lasts, so that a steady state writes nothing.
 package waits

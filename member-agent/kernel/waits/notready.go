@@ -13,8 +13,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
-// Reasons of pods that are not Ready, in reports to a hub. A container that fails for another reason of the kubelet has
-// that one, such as CreateContainerConfigError.
+// Reasons of pods that are not Ready, in reports to a hub. A container that fails for another reason of the kubelet
+// has that one, such as CreateContainerConfigError.
 const (
 	// ReasonImagePullBackOff: the image of a container cannot be pulled.
 	ReasonImagePullBackOff = "ImagePullBackOff"
@@ -56,9 +56,9 @@ func (n *NotReady) Left(now time.Time) time.Duration {
 	return max(0, n.Since.Add(n.Patience).Sub(now))
 }
 
-// NotReadyOf returns why the pod is not Ready, or not gone; nil if it is Ready or has ended, or if nothing is known but
-// that it starts. Messages have at most [work.LongestPodMessage] bytes, and stay the same while the pod fails in the
-// same way.
+// NotReadyOf returns why the pod is not Ready, or not gone; nil if it is Ready or has ended, or if nothing is known
+// but that it starts. Messages have at most [work.LongestPodMessage] bytes, and stay the same while the pod fails in
+// the same way.
 func NotReadyOf(pod *corev1.Pod) *NotReady {
 	var found *NotReady
 	switch {
@@ -158,8 +158,8 @@ func crashes(status *corev1.ContainerStatus) *NotReady {
 }
 
 // loop returns that a container ends again and again which the kubelet does not keep from starting now: its last run
-// was short, the start after it was late, and it was not ready since. nil if it restarted for another reason, such as an
-// update in place, or long ago.
+// was short, the start after it was late, and it was not ready since. nil if it restarted for another reason, such as
+// an update in place, or long ago.
 func loop(pod *corev1.Pod, status *corev1.ContainerStatus) *NotReady {
 	gate := podstate.Condition(pod, v1beta1.InPlaceUpdateReady)
 	ended, running := lastEnd(status), status.State.Running

@@ -122,8 +122,8 @@ func gated(pod *corev1.Pod) *Wait {
 		pod.Name, gate)
 }
 
-// closedGate returns the first readiness gate that is not ours and not True, and since when the containers are ready. It
-// is "" if there is none, or a container is not ready.
+// closedGate returns the first readiness gate that is not ours and not True, and since when the containers are ready.
+// It is "" if there is none, or a container is not ready.
 func closedGate(pod *corev1.Pod) (gate corev1.PodConditionType, since time.Time) {
 	ready := podstate.Condition(pod, corev1.ContainersReady)
 	if ready == nil || ready.Status != corev1.ConditionTrue {

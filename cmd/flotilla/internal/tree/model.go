@@ -171,7 +171,8 @@ func podsOf(replicas, replaced int32, use *work.SubsetUse, current bool) Pods {
 // facts.
 func Build(f *Facts) *Tree {
 	b := builder{
-		hubID: f.HubID, revisions: f.Revisions, placements: map[wire.Key]*topology.WorkloadPlacement{}, works: map[wire.Key]map[string]*work.Work{},
+		hubID: f.HubID, revisions: f.Revisions,
+		placements: map[wire.Key]*topology.WorkloadPlacement{}, works: map[wire.Key]map[string]*work.Work{},
 		notReady: map[string]bool{},
 	}
 	for i := range f.Placements {

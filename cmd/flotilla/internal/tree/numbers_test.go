@@ -36,8 +36,8 @@ func text(t *testing.T, f *Facts) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestReplacedPodsCountOnce holds that a failover and a drain show as many pods as the spec asks for, and those that are
-// replaced.
+// TestReplacedPodsCountOnce holds that a failover and a drain show as many pods as the spec asks for, and those that
+// are replaced.
 func TestReplacedPodsCountOnce(t *testing.T) {
 	use := func(n int32) work.SubsetUse { return work.SubsetUse{Total: n, Ready: n, Available: n, Updated: n} }
 	f := &Facts{HubID: "hub", Workloads: []client.Object{running("api", 45, "")},
@@ -47,7 +47,8 @@ func TestReplacedPodsCountOnce(t *testing.T) {
 			topology.Cell{Cluster: "east", Replicas: 35, Sequence: 3},
 			topology.Cell{Cluster: "north", Replicas: 15, Replaced: 5, Sequence: 3},
 			topology.Cell{Cluster: "west", Replicas: 15, Replaced: 15, Sequence: 3})},
-		Works: []work.Work{order("east", "api", 3, use(35)), order("north", "api", 3, use(15)), order("west", "api", 3, use(15))},
+		Works: []work.Work{order("east", "api", 3, use(35)), order("north", "api", 3, use(15)),
+			order("west", "api", 3, use(15))},
 	}
 	got := text(t, f)
 	for _, want := range []string{
@@ -70,7 +71,8 @@ func TestImagesByRevision(t *testing.T) {
 		Placements: []topology.WorkloadPlacement{placed("api", topology.Cell{Cluster: "east", Replicas: 9, Sequence: 3})},
 		Works:      []work.Work{order("east", "api", 3, work.SubsetUse{Total: 9, Ready: 9, Available: 9, Updated: 4})},
 	}
-	if got := text(t, f); !strings.Contains(got, "previous revision (its images are not read: ask for this workload alone) ×5, nginx:1.27 ×4") {
+	const unread = "previous revision (its images are not read: ask for this workload alone) ×5, nginx:1.27 ×4"
+	if got := text(t, f); !strings.Contains(got, unread) {
 		t.Errorf("without the revision: %s", got)
 	}
 	names := Build(f).Revisions()
@@ -96,8 +98,8 @@ func template(image string) *runtime.RawExtension {
 	return &runtime.RawExtension{Raw: fmt.Appendf(nil, `{"spec":{"containers":[{"name":"main","image":%q}]}}`, image)}
 }
 
-// TestImagesAfterARollback holds that pods run what the placement has, and those of the failed revision what the object
-// has, or once it has another template the ControllerRevision.
+// TestImagesAfterARollback holds that pods run what the placement has, and those of the failed revision what the
+// object has, or once it has another template the ControllerRevision.
 func TestImagesAfterARollback(t *testing.T) {
 	api := running("api", 9, "nginx:bad")
 	failed := kinds.Workloads()[apps.CloneSetKind.GroupKind()].Template.Revision(api)
@@ -153,8 +155,8 @@ func TestImagesOfOtherKinds(t *testing.T) {
 	}
 }
 
-// TestRevisionsAreReadOnce holds that a tree that is drawn again reads no ControllerRevision again, also none that does
-// not exist, and not too many at once.
+// TestRevisionsAreReadOnce holds that a tree that is drawn again reads no ControllerRevision again, also none that
+// does not exist, and not too many at once.
 func TestRevisionsAreReadOnce(t *testing.T) {
 	var names []types.NamespacedName
 	for i := range mostRevisions + 1 {
@@ -163,21 +165,21 @@ func TestRevisionsAreReadOnce(t *testing.T) {
 	reads := 0
 	v := &verb{stored: interceptor.NewClient(fake.NewClientBuilder().WithObjects(&appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "r0"}, Data: *template("x"),
-	}).Build(), interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
-		opts ...client.GetOption) error {
+	}).Build(), interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey,
+		o client.Object, opts ...client.GetOption) error {
 		reads++
 		return c.Get(ctx, key, o, opts...)
 	}})}
-	for i, want := range []struct{ found, reads int }{{mostRevisions, mostRevisions}, {mostRevisions + 1, mostRevisions + 1},
-		{mostRevisions + 1, mostRevisions + 1}} {
+	for i, want := range []int{mostRevisions, mostRevisions + 1, mostRevisions + 1} {
 		found := v.revisions(t.Context(), names)
-		if len(found) != want.found || reads != want.reads || len(found[names[0]]) == 0 {
-			t.Errorf("draw %d: %d found after %d reads, want %d after %d", i, len(found), reads, want.found, want.reads)
+		if len(found) != want || reads != want || len(found[names[0]]) == 0 {
+			t.Errorf("draw %d: %d found after %d reads, want %d", i, len(found), reads, want)
 		}
 	}
 }
 
-// TestWavesAndPausesInTree holds that the tree says how far waves are, what they wait for, and that updates are paused.
+// TestWavesAndPausesInTree holds that the tree says how far waves are, what they wait for, and that updates are
+// paused.
 func TestWavesAndPausesInTree(t *testing.T) {
 	const waits = "wave 2 of 3 (east), since 12:00, waits for approval: flotilla rollout approve cloneset/api -n shop"
 	ready := func(message string) []apps.CloneSetCondition {
@@ -190,7 +192,8 @@ func TestWavesAndPausesInTree(t *testing.T) {
 		want   string
 	}{
 		"an approval": {topology.WaveProgress{Number: 2, Of: 3, Name: "east"}, "4 of 9 pods; " + waits, false, waits},
-		"nothing is said": {topology.WaveProgress{Number: 2, Of: 3, Name: "east", Failed: &topology.WaveFailed{Message: "no"}},
+		"nothing is said": {topology.WaveProgress{Number: 2, Of: 3, Name: "east",
+			Failed: &topology.WaveFailed{Message: "no"}},
 			"", false, "wave 2 of 3 (east) failed: no"},
 		"all are over": {topology.WaveProgress{Number: 4, Of: 3}, "", true,
 			"paused: flotilla rollout resume cloneset/api -n shop"},
@@ -212,13 +215,15 @@ func TestWavesAndPausesInTree(t *testing.T) {
 func TestReasonsOfPodsInTree(t *testing.T) {
 	east := order("east", "api", 3, work.SubsetUse{Desired: 3, Total: 3, Updated: 3})
 	for i, reason := range []string{"ImagePullBackOff", "CrashLoopBackOff", "Unschedulable"} {
-		east.Status.Report.NotReady = append(east.Status.Report.NotReady, work.PodReason{Reason: reason, Message: "as told",
-			Count: int32(3 - i), Pod: "api-x"})
+		east.Status.Report.NotReady = append(east.Status.Report.NotReady, work.PodReason{Reason: reason,
+			Message: "as reported",
+			Count:   int32(3 - i), Pod: "api-x"})
 	}
 	f := &Facts{HubID: "hub", Workloads: []client.Object{running("api", 3, "")}, Works: []work.Work{east},
 		Placements: []topology.WorkloadPlacement{placed("api", topology.Cell{Cluster: "east", Replicas: 3, Sequence: 3})}}
 	got := text(t, f)
-	if !strings.Contains(got, "ImagePullBackOff: as told (3 pods: east 3; see pod api-x in east); CrashLoopBackOff: ") ||
+	const most = "ImagePullBackOff: as reported (3 pods: east 3; see pod api-x in east); CrashLoopBackOff: "
+	if !strings.Contains(got, most) ||
 		strings.Contains(got, "Unschedulable") {
 		t.Error(got)
 	}
@@ -234,15 +239,17 @@ func TestWaiting(t *testing.T) {
 		placed bool
 		want   string
 	}{
-		"nothing":             {func(*apps.CloneSet) {}, true, ""},
-		"no placement":        {func(*apps.CloneSet) {}, false, "not placed yet"},
-		"an unseen change":    {func(c *apps.CloneSet) { c.Generation = 3 }, true, "the hub has not seen the last change yet"},
-		"pods":                {func(c *apps.CloneSet) { c.Status.Conditions[0].Status = "False" }, true, "as told"},
-		"the first condition": {func(c *apps.CloneSet) { c.Status.Conditions = nil }, true, "the members have not reported yet"},
+		"nothing":      {func(*apps.CloneSet) {}, true, ""},
+		"no placement": {func(*apps.CloneSet) {}, false, "not placed yet"},
+		"an unseen change": {func(c *apps.CloneSet) { c.Generation = 3 }, true,
+			"the hub has not seen the last change yet"},
+		"pods": {func(c *apps.CloneSet) { c.Status.Conditions[0].Status = "False" }, true, "as reported"},
+		"the first condition": {func(c *apps.CloneSet) { c.Status.Conditions = nil }, true,
+			"the members have not reported yet"},
 	} {
 		api := running("api", 1, "")
 		api.Generation, api.Status.ObservedGeneration = 2, 2
-		api.Status.Conditions = []apps.CloneSetCondition{{Type: "Ready", Status: "True", Message: "as told"}}
+		api.Status.Conditions = []apps.CloneSetCondition{{Type: "Ready", Status: "True", Message: "as reported"}}
 		tc.change(api)
 		f := &Facts{HubID: "hub", Workloads: []client.Object{api}}
 		if tc.placed {

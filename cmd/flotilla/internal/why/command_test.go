@@ -31,13 +31,15 @@ func TestHeadline(t *testing.T) {
 
 func TestReasonsOfPodsAreAnswered(t *testing.T) {
 	answer := &explain.Answer{Kind: "CloneSet", Namespace: "shop", Name: "api", Cells: []explain.CellAnswer{},
-		PodReasons: []kinds.PodReason{{Reason: "CrashLoopBackOff", Container: "app", Message: "ends with exit code 3", Count: 2,
+		PodReasons: []kinds.PodReason{{Reason: "CrashLoopBackOff", Container: "app", Message: "ends with exit code 3",
+			Count:    2,
 			Clusters: map[string]int32{"east": 2}, Cluster: "east", Pod: "api-x"}}}
 	var out strings.Builder
 	if err := write(&out, answer); err != nil {
 		t.Fatal(err)
 	}
-	want := "pods are not Ready or not gone: CrashLoopBackOff: container app ends with exit code 3 (2 pods: east 2; see pod api-x in east)\n"
+	want := "pods are not Ready or not gone: CrashLoopBackOff: container app ends with exit code 3 " +
+		"(2 pods: east 2; see pod api-x in east)\n"
 	if !strings.Contains(out.String(), want) {
 		t.Errorf("%s\nlacks %s", out.String(), want)
 	}
