@@ -27,8 +27,10 @@ type Facts struct {
 	Members []string
 	// States are the pods in states that probes found.
 	States []kinds.State
-	// PodReasons are why pods are not Ready, as members reported it.
-	PodReasons []kinds.PodReason
+	// PodReasons are why pods are not Ready in all members that are Ready, PodReasonsIn in each of them, as they reported
+	// it. Those of an unreachable member may be over.
+	PodReasons   []kinds.PodReason
+	PodReasonsIn map[string][]kinds.PodReason
 }
 
 // Question is about a whole workload, or about some of its cells: empty fields ask about all.
@@ -141,24 +143,12 @@ func Why(f *Facts, q Question) (*Answer, error) {
 	return a, nil
 }
 
-// podReasons returns the reasons of the member that the question is about, with its own numbers.
+// podReasons returns the reasons of the member that the question is about, as it reported them.
 func (f *Facts) podReasons(q Question) []kinds.PodReason {
 	if q.Cluster == "" {
 		return f.PodReasons
 	}
-	var out []kinds.PodReason
-	for _, r := range f.PodReasons {
-		n, ok := r.Clusters[q.Cluster]
-		if !ok {
-			continue
-		}
-		if r.Cluster != q.Cluster {
-			r.Pod = ""
-		}
-		r.Count, r.Clusters, r.Cluster = int64(n), map[string]int32{q.Cluster: n}, q.Cluster
-		out = append(out, r)
-	}
-	return out
+	return f.PodReasonsIn[q.Cluster]
 }
 
 func (q Question) takes(c *topology.Cell) bool {

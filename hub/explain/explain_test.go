@@ -1,9 +1,11 @@
 package explain_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub"
 	"github.com/flotilla-dev/flotilla/hub/explain"
 	"github.com/flotilla-dev/flotilla/hub/snapshot"
@@ -410,6 +412,46 @@ func TestCase3WhyOfADeletedWorkload(t *testing.T) {
 			if strings.Contains(strings.Join(w.Now, " "), "not federated") {
 				t.Errorf("%s: %+v", finalizers, w)
 			}
+		}
+	}
+}
+
+// TestReasonsOfPods holds that a question about a member has its own words and all its reasons, and that those of a
+// member that is not Ready are left out.
+func TestReasonsOfPods(t *testing.T) {
+	key := wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: "shop", Name: "web"}
+	text := strings.ReplaceAll(fleet, "status: {zones: [{name: a, nodes: 2, ready: 2}]}",
+		`status: {zones: [{name: a, nodes: 2, ready: 2}], conditions: [{type: Ready, status: "True", reason: Ready, `+
+			`message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}]}`)
+	for cluster, said := range map[string]string{"east": "0/3 nodes", "west": "0/7 nodes", "north": "0/9 nodes"} {
+		at := key.Work(cluster)
+		text += fmt.Sprintf(`---
+apiVersion: work.karmada.io/v1alpha1
+kind: Work
+metadata: {name: %q, namespace: %q, labels: {%s: p}, annotations: {%s: %q}}
+status: {report: {hubID: hub, sequence: 1, inUse: [], notReady: [{reason: Unschedulable, message: %q, count: 2, pod: web-x}]}}
+`, at.Name, at.Namespace, topology.LabelPlacement, topology.AnnotationWorkload, key.String(), said)
+	}
+	text += "---\n" + member + `
+metadata: {name: west}
+spec: {accepted: true}
+status: {zones: [{name: a, nodes: 2, ready: 2}], conditions: [{type: Ready, status: "True", reason: Ready, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}]}
+`
+	f, err := factsIn(t, text, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cluster, want := range map[string]string{
+		"":      "[Unschedulable: 0/3 nodes (4 pods: east 2, west 2; see pod web-x in east)]",
+		"west":  "[Unschedulable: 0/7 nodes (2 pods: west 2; see pod web-x in west)]",
+		"north": "[]",
+	} {
+		answer, err := explain.Why(f, explain.Question{Cluster: cluster})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(answer.PodReasons); got != want {
+			t.Errorf("of %q: %s, want %s", cluster, got, want)
 		}
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,8 +40,11 @@ func Gather(ctx context.Context, s *snapshot.Snapshot, hubID string, key wire.Ke
 	if err := s.List(ctx, members, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
+	ready := map[string]bool{}
 	for i := range members.Items {
-		f.Members = append(f.Members, members.Items[i].Name)
+		m := &members.Items[i]
+		f.Members = append(f.Members, m.Name)
+		ready[m.Name] = meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberReady)
 	}
 	slices.Sort(f.Members)
 	works, err := worksOf(ctx, s, key, outcome.Present)
@@ -53,8 +58,20 @@ func Gather(ctx context.Context, s *snapshot.Snapshot, hubID string, key wire.Ke
 		}
 	}
 	f.States = kinds.SumStates(reports)
-	f.PodReasons = table.PodReasons(table[key.GroupKind()], hubID, works)
+	maps.DeleteFunc(works, func(cluster string, _ *work.Work) bool { return !ready[cluster] })
+	f.addPodReasons(table, hubID, works)
 	return f, nil
+}
+
+// addPodReasons adds the reasons of pods in the Works.
+func (f *Facts) addPodReasons(table kinds.Table, hubID string, works map[string]*work.Work) {
+	kind := table[f.Key.GroupKind()]
+	f.PodReasons, f.PodReasonsIn = table.PodReasons(kind, hubID, works), map[string][]kinds.PodReason{}
+	for cluster, w := range works {
+		if in := table.PodReasons(kind, hubID, map[string]*work.Work{cluster: w}); len(in) > 0 {
+			f.PodReasonsIn[cluster] = in
+		}
+	}
 }
 
 // worksOf returns the Works of a placement by member.

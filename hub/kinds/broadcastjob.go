@@ -183,7 +183,9 @@ func broadcastJobStatus(o Object, s *Sum, now time.Time) bool {
 	all := withoutProgressing(s.Conditions)
 	switch {
 	case ended && !isDeleted(all):
-		all = slices.DeleteFunc(all, func(c conditions.Condition) bool { return c.Type != apps.ConditionFederated })
+		all = slices.DeleteFunc(all, func(c conditions.Condition) bool {
+			return c.Type != apps.ConditionFederated && c.Type != apps.ConditionPodsNotReady
+		})
 	case !ended && s.Job != nil:
 		setJobProgress(&out, job, s.Job)
 		all = append(retried(s, failedCreateJobPod, failedUpdateJobPod), jobConditions(&out, job, s, all)...)

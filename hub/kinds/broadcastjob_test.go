@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -257,13 +258,19 @@ func TestStatusOfAnEndedBroadcastJobStays(t *testing.T) {
 			}}
 	}
 	job := broadcastJob()
+	job.Status.Conditions = []apps.JobCondition{{Type: apps.ConditionPodsNotReady, Status: corev1.ConditionTrue}}
 	broadcastJobStatus(job, sum(`{"active":2,"failed":1,"desired":3}`, "JobFailed"), now)
 	broadcastJobStatus(job, sum(`{"active":0,"failed":1,"succeeded":2,"desired":3}`, "JobFailed"), now)
 	if s := job.Status; s.Active != 0 || s.Succeeded != 2 || s.Phase != apps.PhaseFailed {
 		t.Errorf("%+v", s)
 	}
-	broadcastJobStatus(job, sum(`{"desired":9}`, "Other"), now)
+	over := sum(`{"desired":9}`, "Other")
+	over.Conditions = append(over.Conditions, conditions.Remove(apps.ConditionPodsNotReady))
+	broadcastJobStatus(job, over, now)
 	s := job.Status
+	if slices.ContainsFunc(s.Conditions, func(c apps.JobCondition) bool { return c.Type == apps.ConditionPodsNotReady }) {
+		t.Errorf("pods of a job that has ended are not Ready: %+v", s.Conditions)
+	}
 	if s.Succeeded != 2 || s.Desired != 3 || s.Conditions[0].Reason != "Other" || s.Conditions[1].Reason != "JobFailed" {
 		t.Errorf("%+v", s)
 	}

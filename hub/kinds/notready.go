@@ -115,11 +115,7 @@ func (t Table) PodReasons(kind Kind, hubID string, works map[string]*work.Work) 
 // refusedIn returns that pods are refused in a member when they are created, nil if none are: by the condition of the
 // member object that the kind has for that.
 func refusedIn(kind Kind, w *work.Work, report *work.Report) *work.PodReason {
-	var missing int32
-	for i := range report.InUse {
-		use := &report.InUse[i]
-		missing += max(use.Desired-use.Withheld-use.Total, 0)
-	}
+	missing := missingIn(kind, report)
 	if missing == 0 || wire.IsCheck(w) || len(w.Status.ManifestStatuses) == 0 ||
 		w.Status.ManifestStatuses[0].Status == nil ||
 		!meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied) {
@@ -142,6 +138,19 @@ func refusedIn(kind Kind, w *work.Work, report *work.Report) *work.PodReason {
 		}
 	}
 	return nil
+}
+
+// missingIn returns how many pods a member is to have by its report and has not.
+func missingIn(kind Kind, report *work.Report) int32 {
+	var missing int32
+	for i := range report.InUse {
+		use := report.InUse[i]
+		if kind.Shown != nil {
+			use = kind.Shown(use)
+		}
+		missing += max(use.Desired-use.Withheld-use.Total, 0)
+	}
+	return missing
 }
 
 // shortened returns the beginning of a message that is too long for a reason of pods.

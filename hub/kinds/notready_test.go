@@ -56,6 +56,20 @@ func TestPodReasonsOfMembers(t *testing.T) {
 	}
 }
 
+// TestRefusedPodsOfJobs holds that the pods that a member may not create are its nodes without one.
+func TestRefusedPodsOfJobs(t *testing.T) {
+	w := reported(0)
+	w.Status.Report.InUse[0] = work.BroadcastJobUse(&apps.BroadcastJobStatus{Desired: 5,
+		NodeCounts: &apps.BroadcastJobNodeCounts{Active: 1, Touched: 3}})
+	w.Status.ManifestStatuses = []work.ManifestStatus{{Status: &runtime.RawExtension{Raw: []byte(
+		`{"conditions":[{"type":"FailedCreatePod","status":"True","message":"exceeded quota: pods"}]}`)}}}
+	table := Workloads()
+	got := table.PodReasons(table[apps.BroadcastJobKind.GroupKind()], "hub", map[string]*work.Work{"east": w})
+	if want := "[FailedCreate: exceeded quota: pods (2 pods: east 2)]"; fmt.Sprint(got) != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+}
+
 // TestPodReasonsAreBounded holds that 1 000 members with reasons of their own are few reasons, and few names in a
 // text.
 func TestPodReasonsAreBounded(t *testing.T) {

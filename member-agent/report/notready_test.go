@@ -86,7 +86,8 @@ func TestReasonsOfNodesAreFew(t *testing.T) {
 	for i := range 300 {
 		pod := failingPod(fmt.Sprintf("a-%03d", i), "db", "ContainerCreating", "x")
 		pod.Spec.NodeName = fmt.Sprintf("n%d", i%100)
-		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse}}
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers,
+			Status: corev1.ConditionFalse}}
 		if i%3 == 0 {
 			pod.DeletionTimestamp = &metav1.Time{Time: noon}
 		}

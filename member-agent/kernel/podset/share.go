@@ -23,8 +23,8 @@ type shared struct {
 	probes  map[int32]*corev1.Probe // by the seconds before they begin
 }
 
-// NewSlim returns Slim for a cache, whose pods share equal labels, resources, probes and names: most pods are replicas of
-// others, and a map of their labels takes more memory than the labels.
+// NewSlim returns Slim for a cache, whose pods share equal labels, resources, probes and names: most pods are replicas
+// of others, and a map of their labels takes more memory than the labels.
 func NewSlim() func(any) (any, error) {
 	s := &shared{texts: map[string]string{}, labels: map[string]map[string]string{},
 		amounts: map[string]corev1.ResourceList{}, probes: map[int32]*corev1.Probe{}}

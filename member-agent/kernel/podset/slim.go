@@ -63,8 +63,8 @@ func slimEphemeralStatuses(statuses []corev1.ContainerStatus) []corev1.Container
 	return statuses
 }
 
-// slimConditions drops the conditions of a pod that starts, which nearly every pod has. Only a node that has not set up
-// the pod is asked for.
+// slimConditions drops the conditions of a pod that starts, which nearly every pod has. Only a node that has not set
+// up the pod is asked for.
 func slimConditions(all []corev1.PodCondition, gates []corev1.PodReadinessGate) []corev1.PodCondition {
 	return fitting(slices.DeleteFunc(all, func(c corev1.PodCondition) bool {
 		starting := c.Type == corev1.PodInitialized ||
@@ -73,8 +73,8 @@ func slimConditions(all []corev1.PodCondition, gates []corev1.PodReadinessGate) 
 	}))
 }
 
-// slimInitStatuses keeps why init containers are not through, how often they restarted, how they ended, and what native
-// sidecars run.
+// slimInitStatuses keeps why init containers are not through, how often they restarted, how they ended, and what
+// native sidecars run.
 // Of most pods that is nothing.
 func slimInitStatuses(statuses []corev1.ContainerStatus, containers []corev1.Container) []corev1.ContainerStatus {
 	var kept []corev1.ContainerStatus

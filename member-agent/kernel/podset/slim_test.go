@@ -247,15 +247,16 @@ func heap() uint64 {
 	return stats.HeapAlloc
 }
 
-// TestSlimKeepsWhyPodsAreNotReady: how containers that are not ready ended, that there are probes, and that a node has not
-// set up the pod. Equal probes are there once, and nothing of that is kept of a container that is ready.
+// TestSlimKeepsWhyPodsAreNotReady: how containers that are not ready ended, that there are probes, and that a node has
+// not set up the pod. Equal probes are there once, and of a container that is ready its end is not kept.
 func TestSlimKeepsWhyPodsAreNotReady(t *testing.T) {
 	slim := podset.NewSlim()
 	get := func(ready bool) *corev1.Pod {
 		pod := whole()
 		pod.Spec.Containers[0].ReadinessProbe = &corev1.Probe{InitialDelaySeconds: 5, PeriodSeconds: 1}
 		pod.Spec.Containers[0].StartupProbe = &corev1.Probe{InitialDelaySeconds: 5, FailureThreshold: 9}
-		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse}}
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers,
+			Status: corev1.ConditionFalse}}
 		status := corev1.ContainerStatus{Name: "main", Ready: ready, RestartCount: 1}
 		status.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", Message: "m",
 			ContainerID: "c", FinishedAt: metav1.Unix(9, 0)}

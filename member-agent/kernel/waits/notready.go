@@ -158,8 +158,8 @@ func crashes(status *corev1.ContainerStatus) *NotReady {
 }
 
 // loop returns that a container ends again and again which the kubelet does not keep from starting now: its last run
-// was short, the start after it was late, and it was not ready since. nil if it restarted for another reason, such as an
-// update in place, or long ago.
+// was short, the start after it was late, and it was not ready since. nil if it restarted for another reason, such as
+// an update in place, or long ago.
 func loop(pod *corev1.Pod, status *corev1.ContainerStatus) *NotReady {
 	gate := podstate.Condition(pod, v1beta1.InPlaceUpdateReady)
 	ended, running := lastEnd(status), status.State.Running

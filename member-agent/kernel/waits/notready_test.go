@@ -98,7 +98,8 @@ func TestNotReadyOf(t *testing.T) {
 		"old restarts, ready since": {pod(restarted(5*time.Second, 40*time.Second), ofImage, func(p *corev1.Pod) {
 			p.Status.Conditions = append(p.Status.Conditions,
 				condition(corev1.ContainersReady, corev1.ConditionFalse, began.Add(10*time.Minute)))
-		}), "ReadinessProbeFailing", "runs, and its readiness probe does not succeed", "main", 10*time.Minute + 30*time.Second},
+		}), "ReadinessProbeFailing", "runs, and its readiness probe does not succeed", "main",
+			10*time.Minute + 30*time.Second},
 		"new image of a container that restarted": {pod(restarted(5*time.Second, 40*time.Second),
 			waitingFor("ContainerCreating")), "", "", "", 0},
 		"command that does not exist": {pod(waitingFor("RunContainerError"), endedWith(128, "StartError")),
@@ -132,10 +133,11 @@ func TestNotReadyOf(t *testing.T) {
 		}), "ContainerCreating",
 			"the node cannot set up the pod: a volume, a Secret, a ConfigMap or the network may be missing",
 			"", 2 * time.Minute},
-		"node that sets the pod up, behind init containers": {pod(waitingFor("PodInitializing"), inInit, func(p *corev1.Pod) {
+		"node that sets up a pod with init containers": {pod(waitingFor("PodInitializing"), inInit, func(p *corev1.Pod) {
 			p.Status.Conditions = append(p.Status.Conditions,
 				condition(corev1.PodReadyToStartContainers, corev1.ConditionFalse, began))
-		}), "ContainerCreating", "the node cannot set up the pod: a volume, a Secret, a ConfigMap or the network may be missing",
+		}), "ContainerCreating",
+			"the node cannot set up the pod: a volume, a Secret, a ConfigMap or the network may be missing",
 			"", 2 * time.Minute},
 		"image that is pulled for long": {pod(waitingFor("ContainerCreating"), func(p *corev1.Pod) {
 			p.Status.Conditions = append(p.Status.Conditions, condition(corev1.PodScheduled, corev1.ConditionTrue, began),

@@ -194,7 +194,7 @@ func (s *Status) text() string {
 		text += " (" + s.Message + ")"
 	}
 	if s.PodsNotReady != "" && !strings.Contains(s.Message, s.PodsNotReady) {
-		text += "; pods are not Ready: " + s.PodsNotReady
+		text += "; pods are not Ready or not gone: " + s.PodsNotReady
 	}
 	if s.Reason == conditions.ReasonPaused {
 		text += "; go on with flotilla rollout resume"

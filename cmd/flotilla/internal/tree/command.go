@@ -217,12 +217,12 @@ func (v *verb) look(ctx context.Context, from client.Reader) (*Tree, error) {
 	return tree, nil
 }
 
-// mostRevisions is how many ControllerRevisions are read for one tree: each is a request. The tree says where images are
-// not read.
+// mostRevisions is how many ControllerRevisions are read for one tree: each is a request. The tree says where images
+// are not read.
 const mostRevisions = 20
 
-// revisions returns the data of ControllerRevisions, and reads those that it has not read yet. One that does not exist,
-// or that the user must not read, is nil: the tree then says that the images are those of the previous revision.
+// revisions returns the data of ControllerRevisions, and reads those that it has not read yet. One that does not
+// exist, or that the user must not read, is nil: the tree then says only that pods have the previous revision.
 func (v *verb) revisions(ctx context.Context, names []types.NamespacedName) map[types.NamespacedName][]byte {
 	if v.stored == nil {
 		return nil

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -249,12 +250,19 @@ func (b *builder) workload(object client.Object) Workload {
 	w.Wave = waveOf(p.Spec.Wave, said.message)
 	w.Waiting = said.waiting(object, observed.Generation)
 	b.addImages(&w, kind, object, p)
-	w.PodReasons = kinds.Workloads().PodReasons(kind, b.hubID, b.works[key])
+	w.PodReasons = kinds.Workloads().PodReasons(kind, b.hubID, b.reachable(b.works[key]))
 	for _, u := range p.Spec.Unplaced {
 		w.Unplaced += u.Replicas
 	}
 	w.States = kinds.SumStates(b.reports(b.works[key]))
 	return w
+}
+
+// reachable returns the Works of members that are Ready: reasons of others may be over.
+func (b *builder) reachable(works map[string]*work.Work) map[string]*work.Work {
+	out := maps.Clone(works)
+	maps.DeleteFunc(out, func(cluster string, _ *work.Work) bool { return b.notReady[cluster] })
+	return out
 }
 
 // reports returns what members reported to this hub, by their names.

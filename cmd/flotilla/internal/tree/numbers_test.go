@@ -71,7 +71,8 @@ func TestImagesByRevision(t *testing.T) {
 		Placements: []topology.WorkloadPlacement{placed("api", topology.Cell{Cluster: "east", Replicas: 9, Sequence: 3})},
 		Works:      []work.Work{order("east", "api", 3, work.SubsetUse{Total: 9, Ready: 9, Available: 9, Updated: 4})},
 	}
-	if got := text(t, f); !strings.Contains(got, "previous revision (its images are not read: ask for this workload alone) ×5, nginx:1.27 ×4") {
+	const unread = "previous revision (its images are not read: ask for this workload alone) ×5, nginx:1.27 ×4"
+	if got := text(t, f); !strings.Contains(got, unread) {
 		t.Errorf("without the revision: %s", got)
 	}
 	names := Build(f).Revisions()
@@ -97,8 +98,8 @@ func template(image string) *runtime.RawExtension {
 	return &runtime.RawExtension{Raw: fmt.Appendf(nil, `{"spec":{"containers":[{"name":"main","image":%q}]}}`, image)}
 }
 
-// TestImagesAfterARollback holds that pods run what the placement has, and those of the failed revision what the object
-// has, or once it has another template the ControllerRevision.
+// TestImagesAfterARollback holds that pods run what the placement has, and those of the failed revision what the
+// object has, or once it has another template the ControllerRevision.
 func TestImagesAfterARollback(t *testing.T) {
 	api := running("api", 9, "nginx:bad")
 	failed := kinds.Workloads()[apps.CloneSetKind.GroupKind()].Template.Revision(api)
@@ -154,8 +155,8 @@ func TestImagesOfOtherKinds(t *testing.T) {
 	}
 }
 
-// TestRevisionsAreReadOnce holds that a tree that is drawn again reads no ControllerRevision again, also none that does
-// not exist, and not too many at once.
+// TestRevisionsAreReadOnce holds that a tree that is drawn again reads no ControllerRevision again, also none that
+// does not exist, and not too many at once.
 func TestRevisionsAreReadOnce(t *testing.T) {
 	var names []types.NamespacedName
 	for i := range mostRevisions + 1 {
@@ -164,16 +165,15 @@ func TestRevisionsAreReadOnce(t *testing.T) {
 	reads := 0
 	v := &verb{stored: interceptor.NewClient(fake.NewClientBuilder().WithObjects(&appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "r0"}, Data: *template("x"),
-	}).Build(), interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
-		opts ...client.GetOption) error {
+	}).Build(), interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey,
+		o client.Object, opts ...client.GetOption) error {
 		reads++
 		return c.Get(ctx, key, o, opts...)
 	}})}
-	for i, want := range []struct{ found, reads int }{{mostRevisions, mostRevisions}, {mostRevisions + 1, mostRevisions + 1},
-		{mostRevisions + 1, mostRevisions + 1}} {
+	for i, want := range []int{mostRevisions, mostRevisions + 1, mostRevisions + 1} {
 		found := v.revisions(t.Context(), names)
-		if len(found) != want.found || reads != want.reads || len(found[names[0]]) == 0 {
-			t.Errorf("draw %d: %d found after %d reads, want %d after %d", i, len(found), reads, want.found, want.reads)
+		if len(found) != want || reads != want || len(found[names[0]]) == 0 {
+			t.Errorf("draw %d: %d found after %d reads, want %d", i, len(found), reads, want)
 		}
 	}
 }

@@ -98,8 +98,8 @@ func waveOf(p *topology.WaveProgress, said string) *Wave {
 	return w
 }
 
-// addImages adds what the pods of the new and of the previous revision run. The new one is that of the placement: it may
-// be an earlier template than that of the object.
+// addImages adds what the pods of the new and of the previous revision run. The new one is that of the placement: it
+// may be an earlier template than that of the object.
 func (b *builder) addImages(w *Workload, kind kinds.Kind, object client.Object, p *topology.WorkloadPlacement) {
 	data, err := json.Marshal(object)
 	if err != nil {
@@ -193,8 +193,8 @@ func containersIn(value any) []any {
 	return nil
 }
 
-// Revisions returns the ControllerRevisions that the tree needs to say what pods of previous revisions run, and that the
-// facts lack.
+// Revisions returns the ControllerRevisions that the tree needs to say what pods of previous revisions run, and that
+// the facts lack.
 func (t *Tree) Revisions() []types.NamespacedName {
 	var names []types.NamespacedName
 	for i := range t.Workloads {

@@ -108,7 +108,7 @@ func write(out io.Writer, a *explain.Answer) error {
 		fmt.Fprintf(&text, "%s=%s, %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
 	}
 	for _, reason := range a.PodReasons {
-		fmt.Fprintf(&text, "pods are not Ready: %s\n", reason)
+		fmt.Fprintf(&text, "pods are not Ready or not gone: %s\n", reason)
 	}
 	for _, state := range a.States {
 		fmt.Fprintf(&text, "pods in %s\n", state)

@@ -38,7 +38,7 @@ func TestReasonsOfPodsAreAnswered(t *testing.T) {
 	if err := write(&out, answer); err != nil {
 		t.Fatal(err)
 	}
-	want := "pods are not Ready: CrashLoopBackOff: container app ends with exit code 3 " +
+	want := "pods are not Ready or not gone: CrashLoopBackOff: container app ends with exit code 3 " +
 		"(2 pods: east 2; see pod api-x in east)\n"
 	if !strings.Contains(out.String(), want) {
 		t.Errorf("%s\nlacks %s", out.String(), want)
