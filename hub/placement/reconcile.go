@@ -125,7 +125,7 @@ func (r *Reconciler) apply(ctx context.Context, s *State, next Step) error {
 	withDigest(placement)
 	withCause(placement, cause)
 	controllerutil.AddFinalizer(placement, topology.PlacementFinalizer)
-	r.renewOwner(s.key, placement)
+	renewOwners(placement, blockingOwnerOf(next.Spec, r.rules[s.key.GroupKind()]))
 	ctx, end := r.traced(ctx, s.key, next.Spec)
 	err = r.client.Update(ctx, placement, store.ManagerPlacement)
 	if end(err); err != nil {
@@ -154,13 +154,4 @@ func (r *Reconciler) place(ctx context.Context, s *State, spec *topology.Workloa
 	}
 	r.written.Wrote(s.key, placement.ResourceVersion)
 	return nil
-}
-
-// renewOwner sets what an owner reference lacks that an older hub made.
-func (r *Reconciler) renewOwner(key wire.Key, placement *topology.WorkloadPlacement) {
-	for i := range placement.OwnerReferences {
-		if o := &placement.OwnerReferences[i]; o.UID == placement.Spec.Workload.UID {
-			o.BlockOwnerDeletion = blockingOwnerOf(&placement.Spec, r.rules[key.GroupKind()]).BlockOwnerDeletion
-		}
-	}
 }

@@ -89,6 +89,15 @@ func (r *Reconciler) stamp(ctx context.Context, s *State, cause string) error {
 	return nil
 }
 
+// renewOwners lets the deletion of the workload wait as its owner reference says, in a placement that an older hub made.
+func renewOwners(p *topology.WorkloadPlacement, owner metav1.OwnerReference) {
+	for i := range p.OwnerReferences {
+		if p.OwnerReferences[i].UID == owner.UID {
+			p.OwnerReferences[i].BlockOwnerDeletion = owner.BlockOwnerDeletion
+		}
+	}
+}
+
 // withDigest writes the digest of what a placement says onto it.
 func withDigest(p *topology.WorkloadPlacement) {
 	if p.Annotations == nil {

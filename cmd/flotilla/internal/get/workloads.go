@@ -32,8 +32,8 @@ type Workload struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Desired is how many pods the workload asks for; of a job on how many nodes it runs, of a ResourceDistribution how many
-	// namespaces get the copy.
+	// Desired is how many pods the workload asks for; of a job on how many nodes it runs, of a ResourceDistribution how
+	// many namespaces get the copy.
 	Desired *int32 `json:"desired,omitempty"`
 	// Placed is how many replicas have a member.
 	Placed *int32 `json:"placed,omitempty"`

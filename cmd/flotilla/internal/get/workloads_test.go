@@ -39,7 +39,8 @@ func TestWorkloads(t *testing.T) {
 	cs := &apps.CloneSet{ObjectMeta: at("shop", "api")}
 	cs.Spec.Replicas = new(int32(5))
 	cs.Status.ObservedGeneration, cs.Status.ReadyReplicas, cs.Status.UpdatedReplicas = 1, 4, 3
-	cs.Status.Conditions = []apps.CloneSetCondition{{Type: "Ready", Status: corev1.ConditionFalse, Reason: "PodsNotReady"}}
+	cs.Status.Conditions = []apps.CloneSetCondition{{Type: "Ready", Status: corev1.ConditionFalse,
+		Reason: "PodsNotReady"}}
 	key := wire.KeyFor(apps.CloneSetKind.GroupKind(), cs)
 	p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: key.Placement().Name}}
 	p.Spec.Workload = topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "api"}
@@ -47,7 +48,8 @@ func TestWorkloads(t *testing.T) {
 		{Cluster: "west", Replicas: 2, Replaced: 1}}
 	stalled := &apps.StatefulSet{ObjectMeta: at("shop", "db")}
 	stalled.Status.ObservedGeneration = 1
-	stalled.Status.Conditions = []apps.StatefulSetCondition{{Type: "Stalled", Status: corev1.ConditionTrue, Reason: "TooBig"}}
+	stalled.Status.Conditions = []apps.StatefulSetCondition{{Type: "Stalled", Status: corev1.ConditionTrue,
+		Reason: "TooBig"}}
 	ready := &apps.DaemonSet{ObjectMeta: at("log", "log")}
 	ready.Status.ObservedGeneration, ready.Status.DesiredNumberScheduled, ready.Status.NumberReady = 1, 7, 7
 	ready.Status.Conditions = []apps.DaemonSetCondition{{Type: "Ready", Status: corev1.ConditionTrue}}

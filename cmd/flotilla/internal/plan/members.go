@@ -66,8 +66,8 @@ type Update struct {
 	How  How   `json:"how"`
 	// Restarts are the containers that restart in place.
 	Restarts []string `json:"restarts,omitempty"`
-	// Field is the first field of the template that cannot change in running pods, where the workload asks for an update in
-	// place.
+	// Field is the first field of the template that cannot change in running pods, where the workload asks for an update
+	// in place.
 	Field string `json:"field,omitempty"`
 }
 

@@ -72,8 +72,10 @@ spec:
   sequence: 1
   revisionSequence: 1
   cells:
-  - {cluster: east, replicas: 2, sequence: 1, reason: {code: Even}, granted: {updated: 2, unavailable: 1, surge: 0}, reserved: {updated: 2, unavailable: 1, surge: 0}}
-  - {cluster: west, replicas: 2, sequence: 1, reason: {code: Even}, granted: {updated: 2, unavailable: 1, surge: 0}, reserved: {updated: 2, unavailable: 1, surge: 0}}
+  - {cluster: east, replicas: 2, sequence: 1, reason: {code: Even},
+     granted: {updated: 2, unavailable: 1, surge: 0}, reserved: {updated: 2, unavailable: 1, surge: 0}}
+  - {cluster: west, replicas: 2, sequence: 1, reason: {code: Even},
+     granted: {updated: 2, unavailable: 1, surge: 0}, reserved: {updated: 2, unavailable: 1, surge: 0}}
 `
 
 // lines returns the lines of a text with single spaces.
@@ -128,7 +130,8 @@ spec:
 		{"an override of the policy", cloneSet("api", 4, limits), strings.Replace(waves, "  rollout:", `  overrides:
   - {clusters: {names: [west]}, imageRegistry: mirror.example.com}
   rollout:`, 1), []string{"in west:",
-			"spec.template.spec.containers[main].image: web:1 → mirror.example.com/web:1", "2 pods are replaced"}, []string{"in east:"}},
+			"spec.template.spec.containers[main].image: web:1 → mirror.example.com/web:1", "2 pods are replaced"},
+			[]string{"in east:"}},
 		{"waves", cloneSet("api", 4, limits), image(cloneSet("api", 4, limits)) + waves,
 			[]string{"WAVE PODS WHERE THEN", "canary (now) 1 west 1 approval", "west 1 west 1 soak 10m", "(rest) 2 east 2 -",
 				"0 of 2 now; the others as waves, the partition and the limits allow"}, nil},

@@ -22,6 +22,7 @@ import (
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/podtemplate"
 	"github.com/flotilla-dev/flotilla/hub"
+	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // TestSetImageOfEveryKind changes an image in each kind with containers, with the cause.
@@ -42,10 +43,7 @@ func TestSetImageOfEveryKind(t *testing.T) {
 	for name, object := range map[string]client.Object{"clone": cs, "ud": ud, "ads": ds, "asts": sts,
 		"sidecarset": sidecars} {
 		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(object.DeepCopyObject().(client.Object)).Build()
-		key, err := console.Workload(name+"/web", "shop")
-		if err != nil {
-			t.Fatal(err)
-		}
+		key := keyOf(t, name+"/web")
 		change, err := images([]string{"main=web:2"})
 		if err != nil {
 			t.Fatal(err)
@@ -149,11 +147,7 @@ func TestRefusedKinds(t *testing.T) {
 		"pub/web":                "has no containers to set",
 		"resourcedistribution/r": "has no containers to set",
 	} {
-		key, err := console.Workload(name, "shop")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := changeable(key); err == nil || !strings.Contains(err.Error(), want) {
+		if err := changeable(keyOf(t, name)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
@@ -173,4 +167,13 @@ func TestAppliedBy(t *testing.T) {
 	if got := appliedBy(object); got != "kustomize-controller" {
 		t.Errorf("%q", got)
 	}
+}
+
+func keyOf(t *testing.T, name string) wire.Key {
+	t.Helper()
+	key, err := console.Workload(name, "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
 }

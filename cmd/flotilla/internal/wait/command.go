@@ -160,17 +160,19 @@ func (w waiter) one(ctx, within context.Context, key wire.Key) error {
 	if met || err != nil {
 		return err
 	}
-	err = wait.PollUntilContextCancel(within, lookEvery, false, func(context.Context) (bool, error) {
-		var err error
-		met, last, err = w.look(ctx, key)
-		return met, err
+	err = wait.PollUntilContextCancel(within, lookEvery, false, func(ctx context.Context) (bool, error) {
+		now, text, err := w.look(ctx, key)
+		if err == nil {
+			met, last = now, text
+		}
+		return now, err
 	})
 	switch {
 	case met:
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("wait for %s: %w", key.Sentence(), context.Cause(ctx))
-	case within.Err() != nil && (err == nil || wait.Interrupted(err)):
+	case within.Err() != nil:
 		return fmt.Errorf("timed out waiting for %s until %s: %s", key.Sentence(), w.target.text(), last)
 	}
 	return err
