@@ -20,7 +20,8 @@ const settle = 200 * time.Millisecond
 // View is a text to show.
 type View struct {
 	Text string
-	// Facts is the text without ages, which differ in every text. A view with the facts that are shown is not shown again.
+	// Facts is the text without ages, which differ in every text. A view with the facts that are shown is not shown
+	// again.
 	Facts string
 }
 
@@ -71,8 +72,8 @@ func stripManifests(object any) (any, error) {
 }
 
 // Follow shows a text again whenever one of the kinds of objects changed and the facts of the text with it, until the
-// context ends: on a terminal in place, else one after the other. view makes it from a reader of the hub. What it fails
-// with at first is returned.
+// context ends: on a terminal in place, else one after the other. view makes it from a reader of the hub. What it
+// fails with at first is returned.
 func (h *Hub) Follow(
 	ctx context.Context,
 	out io.Writer,
@@ -103,6 +104,7 @@ func (h *Hub) Follow(
 	if err := notify(ctx, hub, watched.Objects, changed); err != nil {
 		return endOf(ctx, err)
 	}
+	hub.WaitForCacheSync(ctx) // a cache that has not started yet refuses to be read
 	s := screen{out: out, terminal: output == "text" && IsTerminal(out), stream: output != "text"}
 	return s.follow(ctx, func(ctx context.Context) (View, error) { return view(ctx, hub) }, changed, ended)
 }

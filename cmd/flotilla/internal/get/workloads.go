@@ -250,8 +250,8 @@ func (v *workloadsVerb) gather(ctx context.Context, c client.Reader) ([]Workload
 	return all, nil
 }
 
-// placements returns the placements of the namespace, and of the kinds without one. If the user may not read the latter,
-// these kinds are left out.
+// placements returns the placements of the namespace, and of the kinds without one. If the user may not read the
+// latter, these kinds are left out.
 func (v *workloadsVerb) placements(
 	ctx context.Context, c client.Reader,
 ) (map[wire.Key]*topology.WorkloadPlacement, error) {

@@ -39,7 +39,8 @@ func changedFields(before, after []byte) ([]Field, error) {
 	}
 	fields := differences("", from, to)
 	return slices.DeleteFunc(fields, func(f Field) bool {
-		return strings.HasSuffix(f.Path, lastApplied) || strings.HasPrefix(f.Path, "metadata.annotations["+topology.GroupVersion.Group+"/")
+		return strings.HasSuffix(f.Path, lastApplied) ||
+			strings.HasPrefix(f.Path, "metadata.annotations["+topology.GroupVersion.Group+"/")
 	}), nil
 }
 

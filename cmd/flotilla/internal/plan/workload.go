@@ -127,8 +127,8 @@ func (f *foresight) workloads(ctx context.Context) ([]Workload, error) {
 	return results, nil
 }
 
-// other returns the plan of a workload that the files do not name, nil if it is the one that holds without the files. The
-// manifests of members are rendered only where they can differ.
+// other returns the plan of a workload that the files do not name, nil if it is the one that holds without the files.
+// The manifests of members are rendered only where they can differ.
 func (f *foresight) other(ctx context.Context, after, now *planner, key wire.Key) (*Workload, error) {
 	o, w, err := after.decision(ctx, key)
 	if err != nil {
