@@ -23,8 +23,8 @@ import (
 )
 
 // remember keeps the template that a decision leaves as a ControllerRevision, before the decision is written: it is
-// the last that knows it. Its number is one above the newest of those that are kept, so that later templates have higher
-// ones without gaps. Creating a workload writes none, nor does a question of what members have.
+// the last that knows it. Its number is one above the newest of those that are kept, so that later templates have
+// higher ones without gaps. Creating a workload writes none, nor does a question of what members have.
 func (r *Reconciler) remember(ctx context.Context, s *State, next *topology.WorkloadPlacementSpec) error {
 	last := &s.Placement.Spec
 	if last.Revision == next.Revision || last.Template == nil || decision.Looks(last) {

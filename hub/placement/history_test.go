@@ -232,8 +232,8 @@ func TestChangeCause(t *testing.T) {
 	}
 }
 
-// TestChangeCauseOfARollback: the cause of the template that failed is not that of the one that members go back to, also
-// once that is left for a third one.
+// TestChangeCauseOfARollback: the cause of the template that failed is not that of the one that members go back to,
+// also once that is left for a third one.
 func TestChangeCauseOfARollback(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, topology.AddToScheme} {

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -130,27 +129,6 @@ func (r *Reconciler) apply(ctx context.Context, s *State, next Step) error {
 	err = r.client.Update(ctx, placement, store.ManagerPlacement)
 	if end(err); err != nil {
 		return fmt.Errorf("update placement of %s: %w", s.key.Sentence(), err)
-	}
-	r.written.Wrote(s.key, placement.ResourceVersion)
-	return nil
-}
-
-// place writes the first placement of a workload.
-func (r *Reconciler) place(ctx context.Context, s *State, spec *topology.WorkloadPlacementSpec, cause string) error {
-	placement := &topology.WorkloadPlacement{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.name.Namespace, Name: s.name.Name,
-			OwnerReferences: []metav1.OwnerReference{blockingOwnerOf(spec, r.rules[s.key.GroupKind()])},
-			Finalizers:      []string{topology.PlacementFinalizer},
-		},
-		Spec: *spec,
-	}
-	withDigest(placement)
-	withCause(placement, cause)
-	ctx, end := r.traced(ctx, s.key, spec)
-	err := r.create(ctx, s.key, placement)
-	if end(err); err != nil {
-		return fmt.Errorf("create placement of %s: %w", s.key.Sentence(), err)
 	}
 	r.written.Wrote(s.key, placement.ResourceVersion)
 	return nil

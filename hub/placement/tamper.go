@@ -89,7 +89,8 @@ func (r *Reconciler) stamp(ctx context.Context, s *State, cause string) error {
 	return nil
 }
 
-// renewOwners lets the deletion of the workload wait as its owner reference says, in a placement that an older hub made.
+// renewOwners lets the deletion of the workload wait as its owner reference says, in a placement that an older hub
+// made.
 func renewOwners(p *topology.WorkloadPlacement, owner metav1.OwnerReference) {
 	for i := range p.OwnerReferences {
 		if p.OwnerReferences[i].UID == owner.UID {
@@ -104,6 +105,27 @@ func withDigest(p *topology.WorkloadPlacement) {
 		p.Annotations = map[string]string{}
 	}
 	p.Annotations[topology.AnnotationDecision] = wire.DigestOf(&p.Spec)
+}
+
+// place writes the first placement of a workload.
+func (r *Reconciler) place(ctx context.Context, s *State, spec *topology.WorkloadPlacementSpec, cause string) error {
+	placement := &topology.WorkloadPlacement{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.name.Namespace, Name: s.name.Name,
+			OwnerReferences: []metav1.OwnerReference{blockingOwnerOf(spec, r.rules[s.key.GroupKind()])},
+			Finalizers:      []string{topology.PlacementFinalizer},
+		},
+		Spec: *spec,
+	}
+	withDigest(placement)
+	withCause(placement, cause)
+	ctx, end := r.traced(ctx, s.key, spec)
+	err := r.create(ctx, s.key, placement)
+	if end(err); err != nil {
+		return fmt.Errorf("create placement of %s: %w", s.key.Sentence(), err)
+	}
+	r.written.Wrote(s.key, placement.ResourceVersion)
+	return nil
 }
 
 // create writes a new placement. That of a cluster-scoped object is in the hub's namespace, which may not exist yet.

@@ -82,8 +82,9 @@ func (s Store) List(ctx context.Context, owner Owner) ([]*appsv1.ControllerRevis
 const maxCollisions = 10
 
 // Revise returns the revision of this template, which is then the newest one: an existing revision that means the same
-// (renumbered if it is not the newest), or a new one. Its change cause becomes that of the owner. It writes nothing when
-// the newest revision is that of the template with that cause. collisionCount may be nil; the count to store in the owner's status is returned.
+// (renumbered if it is not the newest), or a new one. Its change cause becomes that of the owner. It writes nothing
+// when the newest revision is that of the template with that cause. collisionCount may be nil; the count to store in
+// the owner's status is returned.
 func Revise[T any](ctx context.Context, s Store, owner Owner, revisions []*appsv1.ControllerRevision, template T,
 	collisionCount *int32) (*appsv1.ControllerRevision, *int32, error) {
 	count := int32(0)
@@ -139,7 +140,8 @@ func (s Store) mark(ctx context.Context, owner Owner, revision,
 		return revision, nil
 	}
 	if err := s.Client.Patch(ctx, changed, client.MergeFrom(revision)); err != nil {
-		return nil, fmt.Errorf("set the number and the change cause of ControllerRevision %s: %w", client.ObjectKeyFromObject(revision), err)
+		return nil, fmt.Errorf("set the number and the change cause of ControllerRevision %s: %w",
+			client.ObjectKeyFromObject(revision), err)
 	}
 	if s.Fresh != nil {
 		s.Fresh.Changed(owner.Object.GetUID(), client.ObjectKeyFromObject(changed), changed.ResourceVersion)

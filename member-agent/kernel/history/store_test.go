@@ -78,8 +78,8 @@ func TestRevise(t *testing.T) {
 	}
 }
 
-// TestChangeCause: the newest revision has the change cause of its owner, also when that changes after the template, and
-// the others keep theirs. At rest nothing is written.
+// TestChangeCause: the newest revision has the change cause of its owner, also when that changes after the template,
+// and the others keep theirs. At rest nothing is written.
 func TestChangeCause(t *testing.T) {
 	ctx := t.Context()
 	meta := &metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u1"}

@@ -6,22 +6,80 @@ import (
 	"io"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 )
 
 // settle is how long a change waits for others, so that a burst is drawn once.
 const settle = 200 * time.Millisecond
 
-// Follow shows a text again whenever one of the kinds of objects changed and the text with it, until the context ends:
-// on a terminal in place, else one after the other. text makes it from a reader of the hub. What it fails with at first
-// is returned.
+// View is a text to show.
+type View struct {
+	Text string
+	// Facts is the text without ages, which differ in every text. A view with the facts that are shown is not shown
+	// again.
+	Facts string
+}
+
+// Watched is what a text is made from.
+type Watched struct {
+	Objects []client.Object
+	// Namespace is the namespace of the workloads and their placements, empty for all.
+	Namespace string
+	// Unscoped: placements of workloads without a namespace are read too.
+	Unscoped bool
+}
+
+// options returns what the cache holds: nothing that no text shows, and no other namespace.
+func (w *Watched) options(scheme *runtime.Scheme) cache.Options {
+	options := cache.Options{
+		Scheme:           scheme,
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject:         map[client.Object]cache.ByObject{},
+	}
+	if w.Namespace != "" {
+		options.DefaultNamespaces = map[string]cache.Config{w.Namespace: {}}
+	}
+	for _, object := range w.Objects {
+		switch object.(type) {
+		case *work.Work: // they are in the namespaces of the members
+			by := cache.ByObject{Transform: stripManifests}
+			if w.Namespace != "" {
+				by.Namespaces = map[string]cache.Config{cache.AllNamespaces: {}}
+			}
+			options.ByObject[object] = by
+		case *topology.WorkloadPlacement:
+			if w.Namespace != "" && w.Unscoped {
+				options.ByObject[object] = cache.ByObject{
+					Namespaces: map[string]cache.Config{w.Namespace: {}, topology.SystemNamespace: {}},
+				}
+			}
+		}
+	}
+	return options
+}
+
+// stripManifests removes the manifests of a Work: they are most of its size.
+func stripManifests(object any) (any, error) {
+	if w, ok := object.(*work.Work); ok {
+		w.ManagedFields, w.Spec.Workload.Manifests = nil, nil
+	}
+	return object, nil
+}
+
+// Follow shows a text again whenever one of the kinds of objects changed and the facts of the text with it, until the
+// context ends: on a terminal in place, else one after the other. view makes it from a reader of the hub. What it
+// fails with at first is returned.
 func (h *Hub) Follow(
 	ctx context.Context,
 	out io.Writer,
 	output Output,
-	objects []client.Object,
-	text func(context.Context, client.Reader) (string, error),
+	watched Watched,
+	view func(context.Context, client.Reader) (View, error),
 ) error {
 	cfg, scheme, err := h.Config()
 	if err != nil {
@@ -31,10 +89,10 @@ func (h *Hub) Follow(
 	if err != nil {
 		return err
 	}
-	if _, err := text(ctx, direct); err != nil {
+	if _, err := view(ctx, direct); err != nil {
 		return err // a cache would try for ever
 	}
-	hub, err := cache.New(cfg, cache.Options{Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields()})
+	hub, err := cache.New(cfg, watched.options(scheme))
 	if err != nil {
 		return fmt.Errorf("connect to the hub: %w", err)
 	}
@@ -43,11 +101,12 @@ func (h *Hub) Follow(
 	go func() { ended <- hub.Start(ctx) }()
 	defer stop()
 	changed := make(chan struct{}, 1)
-	if err := notify(ctx, hub, objects, changed); err != nil {
+	if err := notify(ctx, hub, watched.Objects, changed); err != nil {
 		return endOf(ctx, err)
 	}
+	hub.WaitForCacheSync(ctx) // a cache that has not started yet refuses to be read
 	s := screen{out: out, terminal: output == "text" && IsTerminal(out), stream: output != "text"}
-	return s.follow(ctx, func(ctx context.Context) (string, error) { return text(ctx, hub) }, changed, ended)
+	return s.follow(ctx, func(ctx context.Context) (View, error) { return view(ctx, hub) }, changed, ended)
 }
 
 // screen is where a text is shown that changes.
@@ -57,20 +116,20 @@ type screen struct {
 	terminal bool
 	// stream: the texts are documents, which no empty line parts.
 	stream bool
-	// shown is the text that was shown last.
-	shown string
+	// shown is the view that was shown last.
+	shown View
 }
 
 // follow shows the text now and after each change, where it is another one. It returns nil when the context ends, and
 // an error where the text cannot be made or shown, or the connection ended.
 func (s *screen) follow(
 	ctx context.Context,
-	text func(context.Context) (string, error),
+	view func(context.Context) (View, error),
 	changed <-chan struct{},
 	ended <-chan error,
 ) error {
 	for {
-		next, err := text(ctx)
+		next, err := view(ctx)
 		if ctx.Err() != nil {
 			return nil // the user ended it
 		}
@@ -103,9 +162,9 @@ func endOf(ctx context.Context, err error) error {
 	return fmt.Errorf("watch the hub: %w", err)
 }
 
-// draw shows a text that is not shown yet: on a terminal in place of the last one, else below it.
-func (s *screen) draw(text string) error {
-	if text == s.shown {
+// draw shows a view whose facts are not shown yet: on a terminal in place of the last one, else below it.
+func (s *screen) draw(view View) error {
+	if s.shown.Text != "" && view.Facts == s.shown.Facts {
 		return nil
 	}
 	// What the terminal showed before the verb began can still be scrolled to.
@@ -114,12 +173,12 @@ func (s *screen) draw(text string) error {
 	switch {
 	case s.terminal:
 		lead = home
-	case s.shown != "" && !s.stream:
+	case s.shown.Text != "" && !s.stream:
 		lead = "\n"
 	}
-	if _, err := io.WriteString(s.out, lead+text); err != nil {
+	if _, err := io.WriteString(s.out, lead+view.Text); err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}
-	s.shown = text
+	s.shown = view
 	return nil
 }

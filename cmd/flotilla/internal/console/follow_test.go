@@ -4,10 +4,18 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 )
 
 // TestFollow holds what a watching verb writes, and how it ends. Time is the test's own.
@@ -28,6 +36,14 @@ func TestFollow(t *testing.T) {
 			time.Sleep(time.Second)
 			stop()
 		}, "one\n\ntwo\n", nil},
+		{"another age is no change", screen{}, func(set func(string), change, stop func(), _ chan<- error) {
+			for _, text := range []string{"two@1s", "two@2s", "three@3s"} {
+				set(text)
+				change()
+				time.Sleep(time.Second)
+			}
+			stop()
+		}, "one\n\ntwo@1s\nthree@3s", nil},
 		{"a burst is one text", screen{}, func(set func(string), change, stop func(), _ chan<- error) {
 			for _, text := range []string{"two\n", "three\n", "four\n"} {
 				set(text)
@@ -71,7 +87,10 @@ func TestFollow(t *testing.T) {
 				screen := test.screen
 				screen.out = &out
 				go func() {
-					done <- screen.follow(ctx, func(context.Context) (string, error) { return text, nil }, changed, ended)
+					done <- screen.follow(ctx, func(context.Context) (View, error) {
+						facts, _, _ := strings.Cut(text, "@")
+						return View{Text: text, Facts: facts}, nil
+					}, changed, ended)
 				}()
 				synctest.Wait()
 				test.run(func(next string) { synctest.Wait(); text = next }, func() {
@@ -97,7 +116,7 @@ func TestFollow(t *testing.T) {
 // TestFollowTellsWhatFails holds that an error of a look ends the verb, unless the user ended it before.
 func TestFollowTellsWhatFails(t *testing.T) {
 	gone := errors.New("there is no CloneSet shop/api")
-	fail := func(context.Context) (string, error) { return "", gone }
+	fail := func(context.Context) (View, error) { return View{}, gone }
 	if err := (&screen{out: &bytes.Buffer{}}).follow(t.Context(), fail, nil, nil); !errors.Is(err, gone) {
 		t.Errorf("it ended with %v, want %v", err, gone)
 	}
@@ -105,5 +124,33 @@ func TestFollowTellsWhatFails(t *testing.T) {
 	stop()
 	if err := (&screen{out: &bytes.Buffer{}}).follow(ctx, fail, nil, nil); err != nil {
 		t.Errorf("ended by the user it says %v", err)
+	}
+}
+
+// TestWatchedOptions holds what the cache of a watching verb holds.
+func TestWatchedOptions(t *testing.T) {
+	placements, works := &topology.WorkloadPlacement{}, &work.Work{}
+	w := Watched{Objects: []client.Object{placements, works}, Namespace: "shop", Unscoped: true}
+	options := w.options(nil)
+	names := func(configs map[string]cache.Config) string {
+		return strings.Join(slices.Sorted(maps.Keys(configs)), ",")
+	}
+	if got := names(options.DefaultNamespaces); got != "shop" {
+		t.Errorf("namespaces %s", got)
+	}
+	if got := names(options.ByObject[placements].Namespaces); got != "flotilla-system,shop" {
+		t.Errorf("placements of %s", got)
+	}
+	if by := options.ByObject[works]; len(by.Namespaces) != 1 || names(by.Namespaces) != cache.AllNamespaces {
+		t.Errorf("Works of %v", by.Namespaces)
+	}
+	w = Watched{Objects: w.Objects}
+	if options = w.options(nil); options.DefaultNamespaces != nil || options.ByObject[works].Namespaces != nil {
+		t.Errorf("of all namespaces: %+v", options)
+	}
+	full := &work.Work{}
+	full.Spec.Workload.Manifests = make([]work.Manifest, 1)
+	if got, err := stripManifests(full); err != nil || len(got.(*work.Work).Spec.Workload.Manifests) > 0 {
+		t.Errorf("%v, %+v", err, got)
 	}
 }

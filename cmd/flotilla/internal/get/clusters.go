@@ -57,8 +57,10 @@ MEMORY are what pods request of what the nodes give. Below the table stands what
 			}
 			if watch {
 				return hub.Follow(cmd.Context(), cmd.OutOrStdout(), output,
-					[]client.Object{&topology.MemberCluster{}, &work.Work{}, &coordinationv1.Lease{}},
-					func(ctx context.Context, c client.Reader) (string, error) { return clustersText(ctx, c, args, output) })
+					console.Watched{Objects: []client.Object{&topology.MemberCluster{}, &work.Work{}, &coordinationv1.Lease{}}},
+					func(ctx context.Context, c client.Reader) (console.View, error) {
+						return clustersView(ctx, c, args, output)
+					})
 			}
 			c, err := hub.Client()
 			if err != nil {
@@ -88,17 +90,32 @@ MEMORY are what pods request of what the nodes give. Below the table stands what
 	return command
 }
 
-// clustersText returns the members as they are printed.
-func clustersText(ctx context.Context, c client.Reader, names []string, output console.Output) (string, error) {
+// clustersView returns the members as they are printed.
+func clustersView(
+	ctx context.Context, c client.Reader, names []string, output console.Output,
+) (view console.View, err error) {
 	clusters, err := gather(ctx, c, names, clock.RealClock{}.Now())
 	if err != nil {
-		return "", err
+		return view, err
 	}
+	if view.Text, err = clustersText(clusters, output); err != nil {
+		return view, err
+	}
+	for i := range clusters {
+		if clusters[i].ContactSeconds != nil {
+			clusters[i].ContactSeconds = new(int64)
+		}
+	}
+	view.Facts, err = clustersText(clusters, output)
+	return view, err
+}
+
+func clustersText(clusters []Cluster, output console.Output) (string, error) {
 	if len(clusters) == 0 && output == "text" {
 		return "There are no members. Next: flotilla join NAME\n", nil
 	}
 	var text strings.Builder
-	err = output.Print(&text, clusters, func(out io.Writer) error { return write(out, clusters) })
+	err := output.Print(&text, clusters, func(out io.Writer) error { return write(out, clusters) })
 	return text.String(), err
 }
 

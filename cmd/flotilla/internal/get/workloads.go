@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -56,6 +58,8 @@ type workloadsVerb struct {
 	keys      []wire.Key
 	matching  labels.Selector
 	clock     clock.PassiveClock
+	// unreadable are the kinds that a look did not find, or that the user may not read.
+	unreadable map[schema.GroupKind]bool
 }
 
 func newWorkloads() *cobra.Command {
@@ -67,7 +71,8 @@ func newWorkloads() *cobra.Command {
 		Long: `Show the workloads of all kinds in one table.
 
 DESIRED is what the workload asks for and PLACED how much of it has a member. READY and UPDATED are what members
-reported last. CLUSTERS is how many members have a part of it.`,
+reported last. CLUSTERS is how many members have a part of it. Kinds without a namespace are left out if you may not
+read them.`,
 		Example:           "  flotilla get wl\n  flotilla get wl -A -w\n  flotilla get wl clone/api ud/web -n shop -o json",
 		ValidArgsFunction: v.hub.CompleteWorkloads,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -75,7 +80,7 @@ reported last. CLUSTERS is how many members have a part of it.`,
 				return err
 			}
 			if v.watch {
-				return v.hub.Follow(cmd.Context(), cmd.OutOrStdout(), v.output, watchedWorkloads(), v.text)
+				return v.follow(cmd)
 			}
 			c, err := v.hub.Client()
 			if err != nil {
@@ -102,13 +107,38 @@ reported last. CLUSTERS is how many members have a part of it.`,
 	return command
 }
 
-// watchedWorkloads are the kinds of objects that the table is made from.
-func watchedWorkloads() []client.Object {
-	objects := []client.Object{&topology.WorkloadPlacement{}}
-	for _, kind := range kinds.Workloads() {
-		objects = append(objects, kind.New())
+// follow shows the table again whenever it changes. What cannot be read is not watched: a watch would wait for it.
+func (v *workloadsVerb) follow(cmd *cobra.Command) error {
+	c, err := v.hub.Client()
+	if err != nil {
+		return err
 	}
-	return objects
+	if _, err := v.gather(cmd.Context(), c); err != nil {
+		return err
+	}
+	return v.hub.Follow(cmd.Context(), cmd.OutOrStdout(), v.output, v.watched(), v.view)
+}
+
+// watched is what the table is made from, after it was read.
+func (v *workloadsVerb) watched() console.Watched {
+	w := console.Watched{Objects: []client.Object{&topology.WorkloadPlacement{}}, Namespace: v.namespace}
+	for _, kind := range v.kinds() {
+		w.Objects = append(w.Objects, kind.New())
+		w.Unscoped = w.Unscoped || kind.ClusterScoped
+	}
+	return w
+}
+
+// kinds returns the kinds that the table has: those of the arguments, or all that can be read.
+func (v *workloadsVerb) kinds() []kinds.Kind {
+	var all []kinds.Kind
+	for group, kind := range kinds.Workloads() {
+		asked := slices.ContainsFunc(v.keys, func(key wire.Key) bool { return key.GroupKind() == group })
+		if (asked || len(v.keys) == 0) && !v.unreadable[group] {
+			all = append(all, kind)
+		}
+	}
+	return all
 }
 
 // read checks the flags and the arguments.
@@ -149,39 +179,48 @@ func (v *workloadsVerb) print(out io.Writer, found []Workload) error {
 	})
 }
 
-// text returns the table as it is printed.
-func (v *workloadsVerb) text(ctx context.Context, c client.Reader) (string, error) {
+// view returns the table as it is printed.
+func (v *workloadsVerb) view(ctx context.Context, c client.Reader) (view console.View, err error) {
 	found, err := v.gather(ctx, c)
 	if err != nil {
-		return "", err
+		return view, err
 	}
+	if view.Text, err = v.text(found); err != nil {
+		return view, err
+	}
+	for i := range found {
+		found[i].AgeSeconds = 0
+	}
+	view.Facts, err = v.text(found)
+	return view, err
+}
+
+func (v *workloadsVerb) text(found []Workload) (string, error) {
 	if len(found) == 0 && v.output == "text" {
 		return v.nothing() + "\n", nil
 	}
 	var text strings.Builder
-	err = v.print(&text, found)
+	err := v.print(&text, found)
 	return text.String(), err
 }
 
-// gather reads the workloads of all kinds. A kind that the cluster does not have is left out, unless it has none.
+// gather reads the workloads. A kind that the cluster does not have is left out. So is a kind without a namespace that
+// the user may not read, unless an argument names it.
 func (v *workloadsVerb) gather(ctx context.Context, c client.Reader) ([]Workload, error) {
-	placements := &topology.WorkloadPlacementList{}
-	if err := c.List(ctx, placements); err != nil {
-		return nil, fmt.Errorf("list WorkloadPlacements: %w", console.NotAHub(err))
-	}
-	placed := map[wire.Key]*topology.WorkloadPlacement{}
-	for i := range placements.Items {
-		placed[wire.KeyOfPlacement(&placements.Items[i])] = &placements.Items[i]
-	}
 	all := []Workload{}
-	for _, kind := range kinds.Workloads() {
+	placed, err := v.placements(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	for _, kind := range v.kinds() {
 		list := kind.NewList()
 		options := []client.ListOption{client.MatchingLabelsSelector{Selector: v.matching}}
 		if !kind.ClusterScoped {
 			options = append(options, client.InNamespace(v.namespace))
 		}
 		err := c.List(ctx, list, options...)
-		if meta.IsNoMatchError(err) {
+		if meta.IsNoMatchError(err) || v.mayMiss(&kind, err) {
+			v.leaveOut(&kind)
 			continue
 		}
 		if err != nil {
@@ -201,16 +240,73 @@ func (v *workloadsVerb) gather(ctx context.Context, c client.Reader) ([]Workload
 			return nil, err
 		}
 	}
-	for _, key := range v.keys {
-		if !slices.ContainsFunc(all, func(w Workload) bool { return w.Kind == key.Kind && w.Name == key.Name }) {
-			return nil, fmt.Errorf("there is no %s; look at the name, and at the namespace (-n)", key.Sentence())
-		}
+	if err := v.missing(ctx, c, all); err != nil {
+		return nil, err
 	}
 	slices.SortFunc(all, func(a, b Workload) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Kind, b.Kind),
 			strings.Compare(a.Name, b.Name))
 	})
 	return all, nil
+}
+
+// placements returns the placements of the namespace, and of the kinds without one. If the user may not read the
+// latter, these kinds are left out.
+func (v *workloadsVerb) placements(
+	ctx context.Context, c client.Reader,
+) (map[wire.Key]*topology.WorkloadPlacement, error) {
+	placed := map[wire.Key]*topology.WorkloadPlacement{}
+	read := func(namespace string) error {
+		list := &topology.WorkloadPlacementList{}
+		if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return fmt.Errorf("list WorkloadPlacements: %w", console.NotAHub(err))
+		}
+		for i := range list.Items {
+			placed[wire.KeyOfPlacement(&list.Items[i])] = &list.Items[i]
+		}
+		return nil
+	}
+	if err := read(v.namespace); err != nil || v.namespace == "" || v.namespace == topology.SystemNamespace {
+		return placed, err
+	}
+	unscoped := slices.DeleteFunc(v.kinds(), func(k kinds.Kind) bool { return !k.ClusterScoped })
+	if len(unscoped) == 0 {
+		return placed, nil
+	}
+	err := read(topology.SystemNamespace)
+	if !v.mayMiss(&unscoped[0], err) {
+		return placed, err
+	}
+	for i := range unscoped {
+		v.leaveOut(&unscoped[i])
+	}
+	return placed, nil
+}
+
+// mayMiss reports whether the table can do without a kind that the user may not read.
+func (v *workloadsVerb) mayMiss(kind *kinds.Kind, err error) bool {
+	return apierrors.IsForbidden(err) && kind.ClusterScoped && len(v.keys) == 0
+}
+
+func (v *workloadsVerb) leaveOut(kind *kinds.Kind) {
+	if v.unreadable == nil {
+		v.unreadable = map[schema.GroupKind]bool{}
+	}
+	v.unreadable[kind.GVK.GroupKind()] = true
+}
+
+// missing returns an error for the first workload of the arguments that was not found.
+func (v *workloadsVerb) missing(ctx context.Context, c client.Reader, found []Workload) error {
+	for _, key := range v.keys {
+		if slices.ContainsFunc(found, func(w Workload) bool { return w.Kind == key.Kind && w.Name == key.Name }) {
+			continue
+		}
+		if err := c.Get(ctx, key.Workload(), kinds.Workloads()[key.GroupKind()].New()); err == nil {
+			return fmt.Errorf("%s does not have the labels %q: leave out -l, or correct it", key.Sentence(), v.selector)
+		}
+		return fmt.Errorf("there is no %s; look at the name, and at the namespace (-n)", key.Sentence())
+	}
+	return nil
 }
 
 // workloadOf puts a row together. It is pure.

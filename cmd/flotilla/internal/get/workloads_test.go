@@ -1,16 +1,22 @@
 package get
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -56,16 +62,16 @@ func TestWorkloads(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := &workloadsVerb{output: "text", clock: clocktesting.NewFakePassiveClock(now), namespace: namespace,
-			matching: matching}
+			selector: selector, matching: matching}
 		for _, name := range names {
 			v.keys = append(v.keys, wire.Key{Group: key.Group, Kind: "CloneSet", Namespace: namespace, Name: name})
 		}
-		text, err := v.text(t.Context(), c)
+		view, err := v.view(t.Context(), c)
 		if err != nil {
 			return err.Error()
 		}
 		var lines []string
-		for line := range strings.Lines(text) {
+		for line := range strings.Lines(view.Text) {
 			lines = append(lines, strings.Join(strings.Fields(line), " "))
 		}
 		return strings.Join(lines, "\n")
@@ -89,7 +95,53 @@ func TestWorkloads(t *testing.T) {
 	if got := look("shop", "", "other"); !strings.Contains(got, "there is no CloneSet shop/other") {
 		t.Errorf("no such: %s", got)
 	}
-	if len(watchedWorkloads()) != len(kinds.Workloads())+1 {
+	if got := look("shop", "app=web", "api"); !strings.Contains(got, `api does not have the labels "app=web"`) {
+		t.Errorf("excluded by the selector: %s", got)
+	}
+	v := &workloadsVerb{}
+	if len(v.watched().Objects) != len(kinds.Workloads())+1 {
 		t.Error("not all kinds are watched")
+	}
+	v.keys = []wire.Key{key}
+	if w := v.watched(); len(w.Objects) != 2 || w.Unscoped {
+		t.Errorf("of one workload %+v is watched", w)
+	}
+}
+
+// TestWorkloadsOfOneNamespace: rights in one namespace are enough.
+func TestWorkloadsOfOneNamespace(t *testing.T) {
+	scheme, err := hub.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "api",
+		CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}}
+	inner := fake.NewClientBuilder().WithScheme(scheme).WithObjects(cs).Build()
+	c := interceptor.NewClient(inner, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch,
+		list client.ObjectList, options ...client.ListOption) error {
+		o := client.ListOptions{}
+		if o.ApplyOptions(options); o.Namespace != "shop" {
+			return apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("not yours"))
+		}
+		return c.List(ctx, list, options...)
+	}})
+	v := &workloadsVerb{output: "text", clock: clocktesting.NewFakePassiveClock(now), namespace: "shop",
+		matching: labels.Everything()}
+	first, err := v.view(t.Context(), c)
+	if err != nil || !strings.Contains(first.Text, "60m") {
+		t.Fatalf("%v, %s", err, first.Text)
+	}
+	if w := v.watched(); w.Unscoped || w.Namespace != "shop" || len(w.Objects) < 2 {
+		t.Errorf("watched: %+v", w)
+	}
+	v.clock = clocktesting.NewFakePassiveClock(now.Add(time.Hour))
+	if later, err := v.view(t.Context(), c); err != nil || later.Text == first.Text || later.Facts != first.Facts {
+		t.Errorf("an hour later: %v, %+v", err, later)
+	}
+	v.keys = []wire.Key{{Group: apps.SidecarSetKind.Group, Kind: "SidecarSet", Name: "log"}}
+	v.unreadable = nil
+	if _, err := v.view(t.Context(), c); !apierrors.IsForbidden(err) {
+		t.Errorf("a kind that is asked for: %v", err)
 	}
 }

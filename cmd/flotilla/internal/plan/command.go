@@ -143,7 +143,11 @@ func (v *verb) plan(ctx context.Context, in io.Reader) (out outcome, err error) 
 		return out, err
 	}
 	out.workloads = workloads
-	if len(out.workloads) == 0 && len(out.mistakes) == 0 {
+	switch {
+	case len(out.workloads) > 0 || len(out.mistakes) > 0:
+	case slices.ContainsFunc(base.Objects(), func(o client.Object) bool { _, ok := keyOf(o); return ok }):
+		out.notes = append(out.notes, "no workload of the fleet changes")
+	default:
 		err = errors.New("no workload is in the files, nor in the fleet; " +
 			"name a file with a workload with -f")
 	}

@@ -20,10 +20,15 @@ type Field struct {
 	// From and To are the values, absent for a field that is added or removed.
 	From any `json:"from,omitempty"`
 	To   any `json:"to,omitempty"`
+	// Hidden: the values are of a Secret, and not shown.
+	Hidden bool `json:"hidden,omitempty"`
 }
 
+// lastApplied is the annotation of kubectl apply: the whole manifest, with the values of a Secret.
+const lastApplied = "metadata.annotations[kubectl.kubernetes.io/last-applied-configuration]"
+
 // changedFields returns what differs between two manifests, in the order of the paths. What the hub itself writes onto
-// objects is left out: it follows from the numbers of the plan.
+// objects is left out: it follows from the numbers of the plan. So is what kubectl apply keeps of the manifest.
 func changedFields(before, after []byte) ([]Field, error) {
 	var from, to map[string]any
 	if err := json.Unmarshal(before, &from); err != nil {
@@ -34,7 +39,8 @@ func changedFields(before, after []byte) ([]Field, error) {
 	}
 	fields := differences("", from, to)
 	return slices.DeleteFunc(fields, func(f Field) bool {
-		return strings.HasPrefix(f.Path, "metadata.annotations["+topology.GroupVersion.Group+"/")
+		return strings.HasSuffix(f.Path, lastApplied) ||
+			strings.HasPrefix(f.Path, "metadata.annotations["+topology.GroupVersion.Group+"/")
 	}), nil
 }
 
@@ -43,6 +49,9 @@ func differences(path string, from, to any) []Field {
 	a, aIsMap := from.(map[string]any)
 	b, bIsMap := to.(map[string]any)
 	if aIsMap && bIsMap {
+		if isSecret(a) || isSecret(b) {
+			return inSecrets(path, a, b)
+		}
 		return inMaps(a, b, func(key string) string { return child(path, key) })
 	}
 	a, aIsNamed := named(from)
@@ -53,7 +62,62 @@ func differences(path string, from, to any) []Field {
 	if equality.Semantic.DeepEqual(from, to) {
 		return nil
 	}
-	return []Field{{Path: path, From: from, To: to}}
+	return []Field{{Path: path, From: masked(from), To: masked(to)}}
+}
+
+// isSecret reports whether an object is a Secret.
+func isSecret(object map[string]any) bool {
+	return object["apiVersion"] == "v1" && object["kind"] == "Secret"
+}
+
+// inSecrets compares two objects of which one is a Secret at least, without the values of its data.
+func inSecrets(path string, a, b map[string]any) []Field {
+	fields := inMaps(plain(a), plain(b), func(key string) string { return child(path, key) })
+	for _, key := range secretFields() {
+		at := child(path, key)
+		for _, f := range differences(at, a[key], b[key]) {
+			fields = append(fields, Field{Path: f.Path, Hidden: true})
+		}
+	}
+	slices.SortFunc(fields, func(x, y Field) int { return strings.Compare(x.Path, y.Path) })
+	return fields
+}
+
+// secretFields are the fields of a Secret with its values.
+func secretFields() []string { return []string{"data", "stringData"} }
+
+// plain returns a Secret without its values.
+func plain(object map[string]any) map[string]any {
+	out := maps.Clone(object)
+	for _, key := range secretFields() {
+		delete(out, key)
+	}
+	return out
+}
+
+// masked returns a value without the values of Secrets in it.
+func masked(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for key := range v {
+			out[key] = masked(v[key])
+			if isSecret(v) && slices.Contains(secretFields(), key) {
+				out[key] = "(not shown)"
+			}
+		}
+		if annotations, ok := out["annotations"].(map[string]any); ok {
+			delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = masked(v[i])
+		}
+		return out
+	}
+	return value
 }
 
 func inMaps(a, b map[string]any, path func(string) string) []Field {
@@ -97,7 +161,12 @@ func child(path, key string) string {
 }
 
 // text writes the change in one line.
-func (f *Field) text() string { return f.Path + ": " + shown(f.From) + " → " + shown(f.To) }
+func (f *Field) text() string {
+	if f.Hidden {
+		return f.Path + ": changes; values of a Secret are not shown"
+	}
+	return f.Path + ": " + shown(f.From) + " → " + shown(f.To)
+}
 
 // shown writes a value as JSON in at most 60 characters; "none" for an absent one.
 func shown(value any) string {

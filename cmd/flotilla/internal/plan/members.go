@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/podtemplate"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
@@ -184,6 +185,41 @@ func (c *compared) addUpdates(m *Member, had, has map[string]int32) error {
 	}
 	m.MayUpdate = min(m.MayUpdate, pods)
 	return nil
+}
+
+// notes are sentences about pods that the changes of members do not tell.
+func (c *compared) notes(members []Member) []string {
+	var notes []string
+	inPlace := false
+	for i := range members {
+		inPlace = inPlace || slices.ContainsFunc(members[i].Updates, func(u Update) bool { return u.How == InPlace })
+	}
+	if inPlace && c.needsGate() {
+		notes = append(notes, "adopted pods without the readiness gate "+string(apps.InPlaceUpdateReady)+" are replaced, "+
+			"not updated in place; with podUpdatePolicy InPlaceOnly they keep their template")
+	}
+	changed := func(m Member) bool { return m.Action == Change && len(m.Fields) > 0 }
+	if c.kind.GVK == apps.SidecarSetKind && slices.ContainsFunc(members, changed) {
+		notes = append(notes, "which pods change is not known here, because a SidecarSet selects pods of other workloads: "+
+			"images reach running pods in place, within updateStrategy, and other fields reach new pods; with "+
+			"flotilla.recreate IfNeeded, pods that differ in more than images are created again")
+	}
+	return notes
+}
+
+// needsGate reports whether only pods with the readiness gate are updated in place.
+func (c *compared) needsGate() bool {
+	switch c.kind.GVK.GroupKind() {
+	case apps.DaemonSetKind.GroupKind(), apps.StatefulSetKind.GroupKind():
+		return true
+	case apps.UnitedDeploymentKind.GroupKind():
+		for _, manifest := range c.after {
+			object, err := c.decode(manifest)
+			ud, ok := object.(*apps.UnitedDeployment)
+			return err == nil && ok && ud.Spec.Template.AdvancedStatefulSetTemplate != nil
+		}
+	}
+	return false
 }
 
 func (c *compared) decode(manifest []byte) (client.Object, error) {

@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/hub"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/snapshot"
@@ -32,11 +34,24 @@ func TestChangedFields(t *testing.T) {
 		{"a long value is cut", `{}`, `{"a":"` + strings.Repeat("x", 90) + `"}`,
 			[]string{`a: none → "` + strings.Repeat("x", 58) + "…"}},
 		{"a key with a dot", `{"l":{"a.b/c":"1"}}`, `{"l":{"a.b/c":"2"}}`, []string{"l[a.b/c]: 1 → 2"}},
+		{"values of a Secret", `{"spec":{"apiVersion":"v1","kind":"Secret","data":{"a":"OLD","b":"x"},"type":"p"}}`,
+			`{"spec":{"apiVersion":"v1","kind":"Secret","data":{"a":"NEW","b":"x"},"stringData":{"c":"NEW"},"type":"q"}}`,
+			[]string{"spec.data.a: changes; values of a Secret are not shown",
+				"spec.stringData: changes; values of a Secret are not shown", "spec.type: p → q"}},
+		{"a Secret as one value", `{}`, `{"r":[{"apiVersion":"v1","kind":"Secret","data":{"a":"NEW"}}]}`,
+			[]string{`r: none → [{"apiVersion":"v1","data":"(not shown)","kind":"Secret"}]`}},
+		{"what kubectl apply keeps",
+			`{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"OLD"}}}`,
+			`{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"NEW"}}}`, nil},
 	} {
 		fields, err := changedFields([]byte(tt.before), []byte(tt.after))
 		var got []string
 		for i := range fields {
 			got = append(got, fields[i].text())
+		}
+		data, _ := json.Marshal(fields)
+		if strings.Contains(string(data), "OLD") || strings.Contains(string(data), "NEW") {
+			t.Errorf("%s: the values are in %s", tt.name, data)
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", tt.name, err, diff)
@@ -140,6 +155,55 @@ spec:
 				}
 			}
 		})
+	}
+}
+
+// TestOtherWorkloads leaves out what the files do not change, also what the hub would do about it without them.
+func TestOtherWorkloads(t *testing.T) {
+	rejected := strings.ReplaceAll(cloneSet("bad", 5, ""), "matchLabels: {app: bad}", "matchLabels: {app: other}")
+	base := file(t, fleet+"---\n"+cloneSet("api", 4, "")+"---\n"+rejected)
+	out, talk, err := run(t, NewCommand(), "--members", base, "-f", file(t, cloneSet("web", 2, "")))
+	if err != nil || !strings.Contains(out, "CloneSet shop/web") || strings.Contains(out, "shop/api") ||
+		strings.Contains(out, "shop/bad") {
+		t.Errorf("%v, %s\n%s", err, talk, out)
+	}
+	// A policy that selects the same.
+	policy := fleet[strings.LastIndex(fleet, "apiVersion"):]
+	out, talk, err = run(t, NewCommand(), "--members", base, "-f", file(t, policy))
+	if err != nil || out != "" || !strings.Contains(talk, "no workload of the fleet changes") {
+		t.Errorf("%v, %s\n%s", err, talk, out)
+	}
+	// One that selects a member less.
+	narrow := strings.Replace(policy, "spec: {", "spec: {clusters: {names: [west]}, ", 1)
+	out, talk, err = run(t, NewCommand(), "--members", base, "-f", file(t, narrow))
+	if err != nil || !strings.Contains(out, "CloneSet shop/api") || strings.Contains(out, "shop/bad") {
+		t.Errorf("%v, %s\n%s", err, talk, out)
+	}
+}
+
+// TestNotes say what happens to pods that the changes of members do not tell.
+func TestNotes(t *testing.T) {
+	manifest := []byte(`{"spec":{"template":{"advancedStatefulSetTemplate":{}}}}`)
+	inPlace := []Member{{Action: Change, Updates: []Update{{How: InPlace}}}}
+	changed := []Member{{Action: Change, Fields: []Field{{Path: "spec.containers"}}}}
+	for _, tt := range []struct {
+		kind    schema.GroupVersionKind
+		members []Member
+		want    string // part of the note, "" for none
+	}{
+		{apps.StatefulSetKind, inPlace, "readiness gate InPlaceUpdateReady"},
+		{apps.DaemonSetKind, inPlace, "readiness gate InPlaceUpdateReady"},
+		{apps.UnitedDeploymentKind, inPlace, "readiness gate InPlaceUpdateReady"},
+		{apps.StatefulSetKind, changed, ""},
+		{apps.CloneSetKind, inPlace, ""},
+		{apps.SidecarSetKind, changed, "which pods change is not known here"},
+		{apps.SidecarSetKind, []Member{{Action: Create}}, ""},
+	} {
+		c := compared{kind: kinds.Workloads()[tt.kind.GroupKind()], after: map[string][]byte{"east": manifest}}
+		got := strings.Join(c.notes(tt.members), "\n")
+		if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%s %+v: %q, want %q", tt.kind.Kind, tt.members, got, tt.want)
+		}
 	}
 }
 

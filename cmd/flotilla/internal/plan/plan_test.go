@@ -265,7 +265,8 @@ func BenchmarkPlan(b *testing.B) {
 		if _, err := s.Complete(); err != nil {
 			b.Fatal(err)
 		}
-		results, err := foresee(b.Context(), s, s.Clone())
+		f := foresight{fleet: s, before: s.Clone(), all: true}
+		results, err := f.workloads(b.Context())
 		if err != nil || len(results) != 1000 || !results[999].Complete {
 			b.Fatalf("%d results, %v", len(results), err)
 		}

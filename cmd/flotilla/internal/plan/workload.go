@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"reflect"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,8 +31,8 @@ type Workload struct {
 	RollsBack string `json:"rollsBack,omitempty"`
 	// Notes are sentences about what else changes, or what is not known.
 	Notes []string `json:"notes,omitempty"`
-	// placed: the hub had placed the workload before. noted: a note is about a change.
-	placed, noted bool
+	// placed: the hub had placed the workload before.
+	placed bool
 }
 
 // Wave is a wave or step of an update.
@@ -58,60 +58,111 @@ type WavePlace struct {
 }
 
 // Preview returns what the hub would do about the workloads among objects, and about others that change, if the objects
-// were applied to a recorded fleet. The notes say what was assumed. The fleet is changed, and not to be used again.
+// were applied to a recorded fleet; without objects about all workloads. The notes say what was assumed. The fleet is
+// changed, and not to be used again.
 func Preview(ctx context.Context, fleet *snapshot.Snapshot, objects ...client.Object) ([]Workload, []string, error) {
-	before := fleet.Clone()
-	keys := map[wire.Key]bool{}
+	f := foresight{fleet: fleet, before: fleet.Clone(), named: map[wire.Key]bool{}, all: len(objects) == 0}
 	for _, object := range objects {
 		if err := fleet.Apply(object, time.Now()); err != nil {
 			return nil, nil, err
 		}
 		if key, ok := keyOf(object); ok {
-			keys[key] = true
+			f.named[key] = true
+		} else {
+			f.render = true
 		}
 	}
 	notes, err := fleet.Complete()
 	if err != nil {
 		return nil, notes, err
 	}
-	workloads, err := foresee(ctx, fleet, before)
-	if err != nil || len(keys) == 0 {
-		return workloads, notes, err
+	if _, err := f.before.Complete(); err != nil {
+		return nil, notes, err
 	}
-	// Beside what the files name, whatever changes by them.
-	return slices.DeleteFunc(workloads, func(w Workload) bool { return !keys[w.Key] && !w.changes() }), notes, nil
+	workloads, err := f.workloads(ctx)
+	return workloads, notes, err
 }
 
-// changes reports whether anything of a workload changes.
-func (w *Workload) changes() bool {
-	return len(w.Changes)+len(w.Members) > 0 || w.noted
+// foresight is what a plan is made from. The fleets are not changed any more.
+type foresight struct {
+	// fleet is that with the files, before the one as it is now.
+	fleet, before *snapshot.Snapshot
+	// named are the workloads of the files. Of others those are planned that the files change; with all every one.
+	named map[wire.Key]bool
+	all   bool
+	// render: the files have more than workloads, such as policies, and these may change manifests of other workloads
+	// without another decision.
+	render bool
 }
 
-// foresee returns the plan of every workload of a fleet, in the order of kind, namespace and name. before is the fleet
-// as it is now. Neither is changed any more.
-func foresee(ctx context.Context, fleet, before *snapshot.Snapshot) ([]Workload, error) {
-	if err := store.Index(ctx, fleet); err != nil {
+// workloads returns the plans, in the order of kind, namespace and name.
+func (f *foresight) workloads(ctx context.Context) ([]Workload, error) {
+	after, err := newPlanner(ctx, f.fleet, f.before)
+	if err != nil {
 		return nil, err
 	}
-	// A fleet of files may have no hub yet, and then no reports.
-	hubID, err := store.HubID(ctx, fleet)
-	if client.IgnoreNotFound(errors.Unwrap(err)) != nil {
+	now, err := newPlanner(ctx, f.before, f.before)
+	if err != nil {
 		return nil, err
 	}
-	p := planner{forecasts: forecast.New(fleet, hubID), before: before}
 	var results []Workload
-	for _, object := range fleet.Objects() {
+	for _, object := range f.fleet.Objects() {
 		key, ok := keyOf(object)
 		if !ok {
 			continue
 		}
-		w, err := p.workload(ctx, key)
+		var w *Workload
+		if f.all || f.named[key] {
+			w, err = after.workload(ctx, key)
+		} else {
+			w, err = f.other(ctx, after, now, key)
+		}
 		if err != nil {
 			return nil, err
 		}
-		results = append(results, w)
+		if w != nil {
+			results = append(results, *w)
+		}
 	}
 	return results, nil
+}
+
+// other returns the plan of a workload that the files do not name, nil if it is the one that holds without the files.
+// The manifests of members are rendered only where they can differ.
+func (f *foresight) other(ctx context.Context, after, now *planner, key wire.Key) (*Workload, error) {
+	o, w, err := after.decision(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	was, without, err := now.decision(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	same := reflect.DeepEqual(w, without) && reflect.DeepEqual(grants(o), grants(was))
+	if same && !f.render {
+		return nil, nil
+	}
+	if err := after.addMembers(ctx, key, o, w); err != nil || !same {
+		return w, err
+	}
+	if err := now.addMembers(ctx, key, was, without); err != nil || reflect.DeepEqual(w, without) {
+		return nil, err
+	}
+	return w, nil
+}
+
+// grants returns what each cell of a decision may do; nil where none is made. Times are left out.
+func grants(o *forecast.Forecast) []topology.Cell {
+	if o.Next == nil {
+		return nil
+	}
+	var cells []topology.Cell
+	for i := range o.Next.Cells {
+		c := &o.Next.Cells[i]
+		cells = append(cells, topology.Cell{Cluster: c.Cluster, Zone: c.Zone, Subset: c.Subset, Replicas: c.Replicas,
+			Granted: c.Granted})
+	}
+	return cells
 }
 
 // planner plans workloads, one after the other.
@@ -120,35 +171,62 @@ type planner struct {
 	before    client.Reader
 }
 
-func (p *planner) workload(ctx context.Context, key wire.Key) (Workload, error) {
+// newPlanner returns a planner of a fleet. before is the fleet as it is now.
+func newPlanner(ctx context.Context, fleet *snapshot.Snapshot, before client.Reader) (*planner, error) {
+	if err := store.Index(ctx, fleet); err != nil {
+		return nil, err
+	}
+	// A fleet of files may have no hub yet, and then no reports.
+	hubID, err := store.HubID(ctx, fleet)
+	if client.IgnoreNotFound(errors.Unwrap(err)) != nil {
+		return nil, err
+	}
+	return &planner{forecasts: forecast.New(fleet, hubID), before: before}, nil
+}
+
+// workload returns the plan of a workload.
+func (p *planner) workload(ctx context.Context, key wire.Key) (*Workload, error) {
+	o, w, err := p.decision(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return w, p.addMembers(ctx, key, o, w)
+}
+
+// decision returns the plan of a workload without what changes in members.
+func (p *planner) decision(ctx context.Context, key wire.Key) (*forecast.Forecast, *Workload, error) {
 	o, err := p.forecasts.Of(ctx, key)
 	if err != nil {
-		return Workload{}, err
+		return nil, nil, err
 	}
-	w := Workload{Planned: explain.Plan(key, &o), placed: o.Present != nil, Waves: wavesOf(&o)}
+	w := &Workload{Planned: explain.Plan(key, &o), placed: o.Present != nil, Waves: wavesOf(&o)}
 	if o.Present != nil {
 		w.RollsBack, w.Notes = updateNotes(&o)
-		w.noted = len(w.Notes) > 0
 	}
+	return &o, w, nil
+}
+
+// addMembers adds what changes in members to the plan of a workload.
+func (p *planner) addMembers(ctx context.Context, key wire.Key, o *forecast.Forecast, w *Workload) error {
 	kind := kinds.Workloads()[key.GroupKind()]
-	previous, known, err := p.delivered(ctx, kind, key, &o)
+	previous, known, err := p.delivered(ctx, kind, key, o)
 	if err != nil {
-		return w, err
+		return err
 	}
-	orders, rejection, err := p.forecasts.Orders(ctx, key, &o, previous)
+	orders, rejection, err := p.forecasts.Orders(ctx, key, o, previous)
 	switch {
 	case err != nil:
-		return w, err
+		return err
 	case rejection != nil:
 		w.Notes = append(w.Notes, fmt.Sprintf("nothing is delivered (%s): %s", rejection.Reason, rejection.Message))
-		w.Complete, w.noted = false, true
-		return w, nil
+		w.Complete = false
+		return nil
 	case orders == nil:
-		return w, nil
+		return nil
 	case !known:
 		w.Notes = append(w.Notes, "the fields that change in members are not known: the policy or a member changed since "+
 			"the hub placed the workload")
-		return w, nil
+		return nil
 	}
 	c := compared{kind: kind, before: previous, after: orders}
 	if o.Present != nil {
@@ -158,7 +236,8 @@ func (p *planner) workload(ctx context.Context, key wire.Key) (Workload, error) 
 		c.cellsNow = o.Next.Cells
 	}
 	w.Members, err = c.members()
-	return w, err
+	w.Notes = append(w.Notes, c.notes(w.Members)...)
+	return err
 }
 
 // delivered returns what members have of a workload; false where that is not known.

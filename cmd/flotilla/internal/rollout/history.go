@@ -159,8 +159,9 @@ func pick(key wire.Key, revisions []Revision, number int64) (*Revision, error) {
 	)
 }
 
-// undo gives an object the pod template of a revision with its change cause, as kubectl does: the cause of the template
-// that is left would be kept for the other one. All other fields stay, so its partition holds for the way back too.
+// undo gives an object the pod template of a revision with its change cause, as kubectl does: the cause of the
+// template that is left would be kept for the other one. All other fields stay, so its partition holds for the way
+// back too.
 func undo(object client.Object, r *Revision) error {
 	template := podtemplate.Of(object)
 	if template == nil {

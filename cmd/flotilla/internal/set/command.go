@@ -225,8 +225,8 @@ func namespaceFlag(key wire.Key) string {
 	return " -n " + key.Namespace
 }
 
-// apply changes the object. It works on the tree: a patch has whole lists, and the definition keeps fields of containers
-// that this program does not know. The result is the changed object as the hub reads it.
+// apply changes the object. It works on the tree: a patch has whole lists, and the definition keeps fields of
+// containers that this program does not know. The result is the changed object as the hub reads it.
 func (r *request) apply(kind kinds.Kind, object *unstructured.Unstructured) (client.Object, error) {
 	before, err := typed(kind, object)
 	if err != nil {

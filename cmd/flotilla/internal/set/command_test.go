@@ -90,7 +90,8 @@ func TestUnknownFieldsStay(t *testing.T) {
 	}
 	var patched string
 	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{
-		Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+		Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, into client.Object,
+			_ ...client.GetOption) error {
 			tree, ok := into.(*unstructured.Unstructured)
 			if !ok {
 				return errors.New("read into a type that drops fields")

@@ -70,7 +70,8 @@ members that start jobs are counted.`,
 			}
 			v.stored = c
 			if v.watch {
-				return v.hub.Follow(cmd.Context(), cmd.OutOrStdout(), v.output, shown(), v.text)
+				return v.hub.Follow(cmd.Context(), cmd.OutOrStdout(), v.output,
+					console.Watched{Objects: shown(), Namespace: v.namespace, Unscoped: true}, v.view)
 			}
 			tree, err := v.look(cmd.Context(), c)
 			if err != nil {
@@ -102,15 +103,15 @@ func shown() []client.Object {
 	return objects
 }
 
-// text returns the tree as it is printed.
-func (v *verb) text(ctx context.Context, c client.Reader) (string, error) {
+// view returns the tree as it is printed.
+func (v *verb) view(ctx context.Context, c client.Reader) (console.View, error) {
 	tree, err := v.look(ctx, c)
 	if err != nil {
-		return "", err
+		return console.View{}, err
 	}
 	var text strings.Builder
 	err = v.print(&text, tree)
-	return text.String(), err
+	return console.View{Text: text.String(), Facts: text.String()}, err
 }
 
 // read checks the flags and the arguments.
