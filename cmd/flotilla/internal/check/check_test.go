@@ -169,6 +169,17 @@ func TestRunning(t *testing.T) {
 	}
 }
 
+// TestLeaseOfARemovedApprover holds the command that ends the warning.
+func TestLeaseOfARemovedApprover(t *testing.T) {
+	f := healthy()
+	f.leases["flotilla-approver"] = renewed(time.Hour)
+	want := "if it was removed, delete its Lease: kubectl -n flotilla-system delete lease flotilla-approver " +
+		"--context hub; else start it"
+	if got := f.approver().Hint; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestInstalling(t *testing.T) {
 	f := healthy()
 	f.crds[0].served = false // it is about to be installed

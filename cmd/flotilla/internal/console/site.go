@@ -74,7 +74,7 @@ func (h *Hub) NotTheHub(ctx context.Context) error {
 	var at position
 	id := idOf(asked, core)
 	at.current, at.hub, at.member = h.look(ctx, id)
-	if found == memberSite && id != "" && at.member == "" {
+	if found != bareSite && id != "" && at.member == "" {
 		at.hub = "" // that of another fleet
 	}
 	if found == plainSite && at.hub == "" {
