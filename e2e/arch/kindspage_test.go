@@ -24,7 +24,8 @@ func TestKindsPage(t *testing.T) {
 	}
 	rows := 0
 	for _, definition := range all {
-		if group, _, _ := unstructured.NestedString(definition.Object, "spec", "group"); !strings.HasSuffix(group, ".kruise.io") {
+		group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+		if !strings.HasSuffix(group, ".kruise.io") {
 			continue
 		}
 		kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")

@@ -47,7 +47,8 @@ func (s *site) figures() {
 	s.run("kubectl --context " + member + " apply -f " + file)
 	s.ready(c, "app=probed", 50, "example.org/answers")
 	s.ready(c, "app=plain", rest)
-	s.t.Logf("%d pods on %s, of one minute:\n%s", capacity, node, s.run("docker exec --interactive "+node+" bash < e2e/kind/testdata/sample.sh"))
+	took := s.run("docker exec --interactive " + node + " bash < e2e/kind/testdata/sample.sh")
+	s.t.Logf("%d pods on %s, of one minute:\n%s", capacity, node, took)
 
 	began := time.Now()
 	s.run("flotilla restart clone/probed --context " + member + " --namespace " + full)

@@ -209,6 +209,11 @@ func InsteadOf(kind string) string {
 	}
 }
 
+// InsteadInBothModes says it where it is not known whether the hub's own cluster runs such workloads.
+func InsteadInBothModes(kind string) string {
+	return InsteadOf(kind) + "; on a hub with --hub-runs-workloads=false name it in a policy instead"
+}
+
 // Names lists the kinds that a policy can select, for messages: first those whose status the hub writes, by group, then
 // those that are copied, by group and version.
 func Names(table Table) string {

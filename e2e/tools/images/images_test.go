@@ -201,7 +201,8 @@ func TestRunRefuses(t *testing.T) {
 		folders []string
 		says    string
 	}{
-		{"neither a folder nor a registry", func(o *options) { o.out = "" }, []string{"amd64=" + dir}, "-out, -push or -layouts"},
+		{"neither a folder nor a registry", func(o *options) { o.out = "" }, []string{"amd64=" + dir},
+			"-out, -push or -layouts"},
 		{"no tag", func(o *options) { o.tag = "" }, []string{"amd64=" + dir}, "-tag"},
 		{"no program", func(o *options) { o.programs = nil }, []string{"amd64=" + dir}, "-programs"},
 		{"no folder of programs", func(*options) {}, nil, "ARCH=FOLDER"},

@@ -2,8 +2,8 @@
 // calls it. It needs no docker.
 //
 // It writes an archive for each program that docker load, podman load, ctr images import and kind load image-archive
-// read, with -layouts the images of all architectures as OCI image layouts, and with -push to a registry, under one tag.
-// The same program gives the same digest: an image holds no time of the build.
+// read, with -layouts the images of all architectures as OCI image layouts, and with -push to a registry, under one
+// tag. The same program gives the same digest: an image holds no time of the build.
 package main
 
 import (

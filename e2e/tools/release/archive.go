@@ -27,8 +27,11 @@ func (o options) texts() ([]file, error) {
 	files := []string{o.license}
 	if o.completions != "" {
 		found, err := filepath.Glob(filepath.Join(o.completions, "*"))
-		if err != nil || len(found) == 0 {
-			return nil, fmt.Errorf("find completion scripts in %s: %d files (%v)", o.completions, len(found), err)
+		if err != nil {
+			return nil, fmt.Errorf("find completion scripts in %s: %w", o.completions, err)
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("find completion scripts in %s: there is none", o.completions)
 		}
 		files = append(files, found...) // Glob sorts them
 	}

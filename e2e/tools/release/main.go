@@ -25,14 +25,14 @@ const (
 
 func main() {
 	o := options{compression: gzip.BestCompression}
-	flag.StringVar(&o.out, "out", "", "`folder` for the release; the charts and the layouts of the images are in it already")
+	flag.StringVar(&o.out, "out", "", "`folder` for the release; charts and layouts of images are in it already")
 	flag.StringVar(&o.version, "version", "", "`version` of the release, such as v0.2.0")
 	flag.StringVar(&o.url, "url", "", "`address` that the archives are going to have, for the manifest of krew")
 	flag.StringVar(&o.license, "license", "LICENSE", "`file` that each archive contains")
 	flag.StringVar(&o.completions, "completions", "", "`folder` of completion scripts that each archive contains")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(),
-			"usage: release [flags] OS-ARCH=FOLDER...\n  FOLDER has the programs for OS-ARCH, as Go names them: flotilla at least")
+			"usage: release [flags] OS-ARCH=FOLDER...\n  FOLDER has the programs for OS-ARCH, as Go names them")
 		flag.PrintDefaults()
 	}
 	flag.Parse()

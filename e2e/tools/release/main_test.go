@@ -168,9 +168,10 @@ func TestWrongArguments(t *testing.T) {
 		want    string
 	}{
 		"nothing":          {want: "give -out, -version, -url"},
-		"no architecture":  {o: options{out: dir, version: "v1", url: "u"}, folders: []string{"linux=x"}, want: `"linux=x": give`},
-		"no licence":       {o: options{out: dir, version: "v1", url: "u", license: dir + "/x"}, folders: []string{"a-b=x"}, want: "/x"},
-		"no program there": {o: options{out: dir, version: "v1", url: "u", license: "main.go"}, folders: []string{"a-b=" + dir}, want: "program for a-b"},
+		"no architecture": {options{out: dir, version: "v1", url: "u"}, []string{"linux=x"}, `"linux=x": give`},
+		"no licence":      {options{out: dir, version: "v1", url: "u", license: dir + "/x"}, []string{"a-b=x"}, "/x"},
+		"no program there": {options{out: dir, version: "v1", url: "u", license: "main.go"}, []string{"a-b=" + dir},
+			"program for a-b"},
 	} {
 		if err := run(io.Discard, c.o, c.folders); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)

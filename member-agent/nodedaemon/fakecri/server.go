@@ -160,8 +160,8 @@ func (s *Server) WaitForCalls(ctx context.Context, method string, n int) ([]Call
 	}
 }
 
-// begin records a call and returns its script. Stop closes one connection after the other: a call that comes between gets
-// no answer, as from a process that has ended.
+// begin records a call and returns its script. Stop closes one connection after the other: a call that comes between
+// gets no answer, as from a process that has ended.
 func (s *Server) begin(method string, request any) Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()

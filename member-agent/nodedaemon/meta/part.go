@@ -123,8 +123,8 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, r.restart(pod, restart)
 }
 
-// settles returns how long to wait until containers of a pod restart. The kubelet watches the pod by itself: a container
-// that it starts before it has seen the change would have to be stopped a second time.
+// settles returns how long to wait until containers of a pod restart. The kubelet watches the pod by itself: a
+// container that it starts before it has seen the change would have to be stopped a second time.
 func (r *reconciler) settles(pod *corev1.Pod, restart []string) time.Duration {
 	key := client.ObjectKeyFromObject(pod)
 	r.mu.Lock()

@@ -50,8 +50,8 @@ func TestMarkersThatChangeEachOtherAreRefused(t *testing.T) {
 		})
 	}
 	all := []*v1alpha1.PodProbeMarker{marking("a", "x", "y"), marking("b", "y", "x")}
-	const want = "markerPolicy sets y, which is left out: PodProbeMarker b selects by it, and marks pods by whose labels " +
-		"this one selects"
+	const want = "markerPolicy sets y, which is left out: PodProbeMarker b selects by it, and marks pods by whose " +
+		"labels this one selects"
 	if got := loopsOf(all).sentence(all[0]); !strings.HasPrefix(got, want) {
 		t.Errorf("%s", got)
 	}

@@ -36,8 +36,8 @@ const (
 
 func (r *Reconciler) phases(p *pass) []workload.Phase {
 	return workload.Phases(&scope{pass: p, set: p.Object, held: map[types.UID]bool{},
-		workloads: map[types.UID]*rollout.Workload{}}, r.gather, r.revise, r.decide, r.pullAhead, r.permit, r.apply, r.reasons,
-		r.trim, r.report)
+		workloads: map[types.UID]*rollout.Workload{}}, r.gather, r.revise, r.decide, r.pullAhead, r.permit, r.apply,
+		r.reasons, r.trim, r.report)
 }
 
 // decide makes the plan, if there is a revision.

@@ -105,6 +105,16 @@ func TestRunning(t *testing.T) {
 		{"Leases cannot be read", func(f *facts) { f.unread["leases"] = errors.New("forbidden") },
 			[]string{"skipped flotilla-hub: forbidden", "skipped flotilla-approver: forbidden"}},
 		{"there is no approver", func(f *facts) { delete(f.leases, "flotilla-approver") }, nil},
+		{"the approver was removed", func(f *facts) { f.leases["flotilla-approver"].Spec.HolderIdentity = new("") },
+			[]string{"warning flotilla-approver: it does not run: no replica holds its Lease"}},
+		{"the approver ended without giving its Lease back", func(f *facts) {
+			f.leases["flotilla-approver"] = renewed(time.Hour)
+		}, []string{"warning flotilla-approver: it does not run: its Lease was not renewed for 1h0m0s"}},
+		{"an installed approver is down", func(f *facts) {
+			f.leases["flotilla-approver"] = renewed(time.Hour)
+			f.deployments = []appsv1.Deployment{{ObjectMeta: metav1.ObjectMeta{Name: "flotilla-approver"},
+				Status: appsv1.DeploymentStatus{AvailableReplicas: 1}}}
+		}, []string{"error flotilla-approver: it does not run: its Lease was not renewed for 1h0m0s"}},
 		{"one pod of two is available", func(f *facts) {
 			f.deployments = []appsv1.Deployment{{ObjectMeta: metav1.ObjectMeta{Name: "flotilla-hub"},
 				Spec: appsv1.DeploymentSpec{Replicas: new(int32(2))}, Status: appsv1.DeploymentStatus{AvailableReplicas: 1}}}
@@ -156,6 +166,17 @@ func TestRunning(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestLeaseOfARemovedApprover holds the command that ends the warning.
+func TestLeaseOfARemovedApprover(t *testing.T) {
+	f := healthy()
+	f.leases["flotilla-approver"] = renewed(time.Hour)
+	want := "if it was removed, delete its Lease: kubectl -n flotilla-system delete lease flotilla-approver " +
+		"--context hub; else start it"
+	if got := f.approver().Hint; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

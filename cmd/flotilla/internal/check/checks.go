@@ -181,7 +181,7 @@ const (
 func programs(f *facts) []Result {
 	all := []Result{f.leader(hubProgram)}
 	if f.leases[approverProgram] != nil || f.deployed(approverProgram) {
-		all = append(all, f.leader(approverProgram))
+		all = append(all, f.approver())
 	}
 	if err := f.unread["deployments"]; err != nil {
 		all = append(all, unread("programs", "Deployments of the programs", err))
@@ -237,6 +237,17 @@ func (f *facts) leader(program string) Result {
 		r.Hint += "; compare its clock with that of this machine"
 	default:
 		r.Outcome, r.Found, r.Hint = passed, "it renewed its Lease "+ageOf(lease, f.now)+" ago", ""
+	}
+	return r
+}
+
+// approver judges the approver. A hub may have none, and the Lease of one that was removed stays.
+func (f *facts) approver() Result {
+	r := f.leader(approverProgram)
+	if r.Outcome == failed && !f.deployed(approverProgram) {
+		r.Outcome = warned
+		r.Hint = fmt.Sprintf("if it was removed, delete its Lease: kubectl -n %s delete lease %s%s; else start it",
+			topology.SystemNamespace, approverProgram, f.flags)
 	}
 	return r
 }

@@ -418,7 +418,7 @@ func judgeIdle(o *unstructured.Unstructured) (why, instead string) {
 		return "it counts the pods of the hub's own cluster, and no member gets it",
 			"create a PodUnavailableBudget of policy.kruise.io/v1beta1: docs/kinds/podunavailablebudget.md"
 	}
-	return "no member gets it", kinds.InsteadOf(kind.Kind)
+	return "no member gets it", kinds.InsteadInBothModes(kind.Kind)
 }
 
 // judgeAutoscaler judges an autoscaler by its metrics: a hub has no pods to measure.

@@ -128,16 +128,10 @@ func (f *facts) workload(w *workload) (found, hint string) {
 	}
 	stalled := meta.FindStatusCondition(w.conditions, apps.ConditionStalled)
 	placed := meta.FindStatusCondition(w.conditions, apps.ConditionFederated)
+	if !w.federated {
+		return f.unfederated(w, stalled)
+	}
 	switch {
-	case !w.federated && stalled != nil && stalled.Reason == decision.NotLabelled:
-		return stalled.Message, fmt.Sprintf("kubectl label %s %s %s=true%s", strings.ToLower(w.key.Kind), w.key.Name,
-			topology.LabelFederated, f.flags)
-	case !w.federated && stalled != nil && stalled.Status == metav1.ConditionTrue &&
-		stalled.Reason == decision.NamespaceNotFederated:
-		return stalled.Message, "kubectl label namespace " + w.key.Namespace + " " + topology.LabelFederated + "=true" +
-			f.flags
-	case !w.federated:
-		return "", ""
 	case placed != nil && intended(placed.Reason):
 		return "", ""
 	case stalled != nil && stalled.Status == metav1.ConditionTrue:
@@ -152,6 +146,20 @@ func (f *facts) workload(w *workload) (found, hint string) {
 	case placed == nil && f.now.Sub(w.created) > undecided:
 		return "the hub has not decided where it runs", "read the hub's log: kubectl logs -n " + topology.SystemNamespace +
 			" deployment/" + hubProgram + f.flags
+	}
+	return "", ""
+}
+
+// unfederated returns what is wrong with a workload that the hub does not take, and what to do; "" for nothing.
+func (f *facts) unfederated(w *workload, stalled *metav1.Condition) (found, hint string) {
+	switch {
+	case stalled == nil:
+	case stalled.Reason == decision.NotLabelled:
+		return stalled.Message, fmt.Sprintf("kubectl label %s %s %s=true%s", strings.ToLower(w.key.Kind), w.key.Name,
+			topology.LabelFederated, f.flags)
+	case stalled.Status == metav1.ConditionTrue && stalled.Reason == decision.NamespaceNotFederated:
+		return stalled.Message, "kubectl label namespace " + w.key.Namespace + " " + topology.LabelFederated + "=true" +
+			f.flags
 	}
 	return "", ""
 }

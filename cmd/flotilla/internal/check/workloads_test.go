@@ -3,6 +3,7 @@ package check
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -146,6 +147,7 @@ func TestJudgeIdle(t *testing.T) {
 		idle   bool
 	}{
 		"a Deployment":          {object("apps/v1", "Deployment"), true},
+		"a CronJob":             {object("batch/v1", "CronJob"), true},
 		"an Ingress":            {object("networking.k8s.io/v1", "Ingress"), true},
 		"a PodDisruptionBudget": {object("policy/v1", "PodDisruptionBudget"), true},
 		"an EphemeralJob":       {object("apps.kruise.io/v1alpha1", "EphemeralJob"), true},
@@ -157,6 +159,11 @@ func TestJudgeIdle(t *testing.T) {
 		"one of a Deployment":      {autoscaler("apps/v1"), false},
 	} {
 		why, instead := judgeIdle(tc.object)
+		// A hub may copy Kubernetes' own workloads to members, which is not known here.
+		inPolicy := strings.Contains(instead, "with --hub-runs-workloads=false name it in a policy")
+		if inPolicy != (name == "a Deployment" || name == "a CronJob") {
+			t.Errorf("%s: %q", name, instead)
+		}
 		if (why != "") != tc.idle || (instead != "") != tc.idle {
 			t.Errorf("%s: %q, %q", name, why, instead)
 		}

@@ -70,8 +70,8 @@ func Workload(text, namespace string) (wire.Key, error) {
 	}
 	switch len(matching) {
 	case 0:
-		if remedy := insteadOf(strings.ToLower(kind)); remedy != "" {
-			return wire.Key{}, Usagef("a hub sends no %s to members: %s", kind, remedy)
+		if answer := notTaken(kind); answer != "" {
+			return wire.Key{}, Usagef("%s", answer)
 		}
 		if instead := native(strings.ToLower(kind)); instead != "" {
 			return wire.Key{}, Usagef("%q is no kind that the hub places: %s", kind, instead)
@@ -85,18 +85,19 @@ func Workload(text, namespace string) (wire.Key, error) {
 	return wire.Key{}, Usagef("%q is a kind of several groups; write %s", kind, strings.Join(matching, " or "))
 }
 
-// insteadOf says what to do with a kind that hubs do not place, "" for any other kind.
-func insteadOf(kind string) string {
+// notTaken says what to do with a kind that hubs do not place, or only as copies, "" for any other kind.
+func notTaken(kind string) string {
+	lower := strings.ToLower(kind)
 	for _, gvk := range kinds.NeverPlacedKinds() {
-		if isNamed(gvk, kind) {
+		if isNamed(gvk, lower) {
 			why, _ := kinds.NeverPlaced(gvk.GroupKind())
 			_, remedy, _ := strings.Cut(why, ": ")
-			return remedy
+			return fmt.Sprintf("a hub sends no %s to members: %s", kind, remedy)
 		}
 	}
 	for _, gvk := range kinds.BuiltInKinds() {
-		if isNamed(gvk, kind) {
-			return kinds.InsteadOf(gvk.Kind)
+		if isNamed(gvk, lower) {
+			return fmt.Sprintf("a hub divides no %s: %s", kind, kinds.InsteadInBothModes(gvk.Kind))
 		}
 	}
 	return ""

@@ -4,18 +4,26 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/flotilla-dev/flotilla/e2e/wording"
 )
 
 // TestKindsThatHubsDoNotPlace: a kind of one cluster, or of Kubernetes, is answered with what to do instead.
 func TestKindsThatHubsDoNotPlace(t *testing.T) {
 	for text, want := range map[string]string{
 		"ephemeraljobs/debug": "a hub sends no ephemeraljobs to members: apply the EphemeralJob in the member that runs",
-		"Deployment/web":      "a hub sends no Deployment to members: put the pod template into a UnitedDeployment",
+		"Deployment/web":      "a hub divides no Deployment: put the pod template into a UnitedDeployment",
+		"statefulset.apps/db": "; on a hub with --hub-runs-workloads=false name it in a policy instead",
 		"cronjob.batch/tick":  "apply the CronJob in the members that are to run it",
+		"daemonset.apps/log":  "a hub divides no daemonset.apps: make it a DaemonSet of apps.kruise.io",
 		"pod/web-1":           `"pod" is no kind that the hub places: name the workload`,
 	} {
-		if _, err := Workload(text, "shop"); err == nil || !strings.Contains(err.Error(), want) {
+		_, err := Workload(text, "shop")
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+		if wrong := wording.Wrong(message(err)); wrong != "" && text != "pod/web-1" {
+			t.Errorf("%s: %s", text, wrong)
 		}
 	}
 }

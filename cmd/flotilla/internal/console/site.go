@@ -54,7 +54,8 @@ func (e *elsewhere) Error() string { return e.sentence }
 func (e *elsewhere) Is(target error) bool { return target == errElsewhere }
 
 // NotTheHub returns an error if the cluster of the user's context is a member or has no Flotilla. The error names the
-// context of the kubeconfig that reaches the hub. It returns nil if the cluster is or may be a hub.
+// context of the kubeconfig that reaches the hub of that member, or else one that reaches some hub. It returns nil if
+// the cluster is or may be a hub.
 func (h *Hub) NotTheHub(ctx context.Context) error {
 	cfg, err := h.flags.ToRESTConfig()
 	if err != nil || h.nowhere(cfg) {
@@ -71,7 +72,11 @@ func (h *Hub) NotTheHub(ctx context.Context) error {
 		return nil
 	}
 	var at position
-	at.current, at.hub, at.member = h.look(ctx, idOf(asked, core))
+	id := idOf(asked, core)
+	at.current, at.hub, at.member = h.look(ctx, id)
+	if found != bareSite && id != "" && at.member == "" {
+		at.hub = "" // that of another fleet
+	}
 	if found == plainSite && at.hub == "" {
 		return nil // a hub that has no members yet looks like this
 	}
@@ -99,7 +104,7 @@ func (h *Hub) explainErrors(cmd *cobra.Command) {
 }
 
 // position is where the user's context leads: its name, the name that the hub has for that cluster as a member, and the
-// context that leads to the hub. Each may be empty.
+// context that leads to the hub, or to some hub where no hub has that cluster. Each may be empty.
 type position struct{ current, hub, member string }
 
 // sentence says what the context reaches, and which context reaches the hub.
@@ -117,14 +122,18 @@ func (p position) sentence(found site) string {
 	if p.current != "" {
 		where = fmt.Sprintf("context %q", p.current)
 	}
-	if p.hub == "" {
+	switch {
+	case p.hub == "":
 		return fmt.Sprintf("%s reaches %s; name the hub with --context or --kubeconfig", where, what)
+	case p.member == "": // there may be hubs of several fleets
+		return fmt.Sprintf("%s reaches %s; context %q reaches a hub: if it is yours, add --context %[3]s",
+			where, what, p.hub)
 	}
 	return fmt.Sprintf("%s reaches %s; the hub is context %q: add --context %[3]s", where, what, p.hub)
 }
 
 // look asks the other contexts of the kubeconfig which of them is the hub. id is that of the cluster that the user's
-// context reaches; member is the name that the hub has for it.
+// context reaches; member is the name that the hub has for it. Without member, hub is the first of the hubs.
 func (h *Hub) look(ctx context.Context, id string) (current, hub, member string) {
 	raw, err := h.flags.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {

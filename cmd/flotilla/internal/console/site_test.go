@@ -61,6 +61,11 @@ func TestNotTheHub(t *testing.T) {
 		t.Fatal(err)
 	}
 	hub := cluster(t, map[string]string{memberPath: string(list), systemPath: id("id-hub")})
+	members.Items[0].Name, members.Items[0].Spec.ClusterID = "north", "id-north"
+	if list, err = json.Marshal(members); err != nil {
+		t.Fatal(err)
+	}
+	other := cluster(t, map[string]string{memberPath: string(list), systemPath: id("id-other")})
 	east := cluster(t, map[string]string{memberPath: none, systemPath: id("id-east"), agentLease: held})
 	lost := cluster(t, map[string]string{memberPath: none, systemPath: id("id-lost"), agentLease: held})
 	for _, tc := range []struct {
@@ -72,14 +77,26 @@ func TestNotTheHub(t *testing.T) {
 		{"a member", east, map[string]string{"prod": hub},
 			`context "here" reaches member east, not the hub; the hub is context "prod": add --context prod`},
 		{"a member of another hub", lost, map[string]string{"a": east, "the-hub": hub},
-			`context "here" reaches a member, not the hub; the hub is context "the-hub": add --context the-hub`},
+			`context "here" reaches a member, not the hub; name the hub with --context or --kubeconfig`},
+		{"a member with the hubs of two fleets", east, map[string]string{"a-hub": other, "prod": hub},
+			`context "here" reaches member east, not the hub; the hub is context "prod": add --context prod`},
+		{"a member whose id may not be read",
+			cluster(t, map[string]string{memberPath: none, systemPath: "", agentLease: held}),
+			map[string]string{"the-hub": hub}, `context "here" reaches a member, not the hub; ` +
+				`context "the-hub" reaches a hub: if it is yours, add --context the-hub`},
 		{"a member alone", east, nil,
 			`context "here" reaches a member, not the hub; name the hub with --context or --kubeconfig`},
-		{"a cluster without Flotilla", cluster(t, nil), map[string]string{"hub": hub},
-			`context "here" reaches a cluster without Flotilla; the hub is context "hub": add --context hub`},
-		{"a cluster with the definitions alone", cluster(t, map[string]string{memberPath: none}),
+		{"a cluster without Flotilla", cluster(t, map[string]string{systemPath: id("id-bare")}),
 			map[string]string{"hub": hub},
-			`context "here" reaches a cluster in which no hub runs; the hub is context "hub": add --context hub`},
+			`context "here" reaches a cluster without Flotilla; context "hub" reaches a hub: if it is yours, ` +
+				`add --context hub`},
+		{"a cluster with the definitions alone, whose id may not be read",
+			cluster(t, map[string]string{memberPath: none}),
+			map[string]string{"hub": hub},
+			`context "here" reaches a cluster in which no hub runs; context "hub" reaches a hub: if it is yours, ` +
+				`add --context hub`},
+		{"the same, which may become the hub of another fleet",
+			cluster(t, map[string]string{memberPath: none, systemPath: id("id-new")}), map[string]string{"hub": hub}, ""},
 		{"the same, and no other", cluster(t, map[string]string{memberPath: none}), nil, ""},
 		{"a hub without members", cluster(t, map[string]string{memberPath: none, hubLease: held}),
 			map[string]string{"hub": hub}, ""},

@@ -41,8 +41,8 @@ func Of(object client.Object) *corev1.PodTemplateSpec {
 }
 
 // Containers returns the containers of an object that can change: those of its pod template, or of a SidecarSet.
-// object is the tree of a manifest, which the containers belong to. The second result are the init containers. It fails for a
-// list that is none of containers.
+// object is the tree of a manifest, which the containers belong to. The second result are the init containers. It fails
+// for a list that is none of containers.
 func Containers(object map[string]any) (containers, initial []map[string]any, err error) {
 	spec, _, err := unstructured.NestedFieldNoCopy(object, "spec")
 	if err != nil {

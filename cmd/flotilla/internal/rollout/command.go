@@ -83,7 +83,7 @@ func newChange(name, short, done string, change func(client.Object) error) *cobr
 
 // newVerb returns a verb about one workload, which is read from the command line.
 func newVerb(name, short string, run func(context.Context, client.Client, io.Writer, wire.Key) error) *cobra.Command {
-	var hub console.Hub
+	hub := console.Hub{AnyCluster: true}
 	command := &cobra.Command{
 		Use:               name + " KIND/NAME",
 		Short:             short,
@@ -225,7 +225,7 @@ func applyOnce(
 
 func newStatus(now clock.PassiveClock) *cobra.Command {
 	var (
-		hub     console.Hub
+		hub     = console.Hub{AnyCluster: true}
 		output  console.Output
 		waits   bool
 		timeout time.Duration

@@ -29,7 +29,7 @@ import (
 // NewRestartCommand returns the verb that restarts the containers of a workload in place.
 func NewRestartCommand() *cobra.Command {
 	var (
-		hub        console.Hub
+		hub        = console.Hub{AnyCluster: true}
 		containers []string
 	)
 	command := &cobra.Command{

@@ -49,7 +49,7 @@ func newImage() *cobra.Command {
 		Example: `  flotilla set image clone/api main=nginx:1.27 -n shop
   flotilla set image ud/web '*=nginx:1.27' --change-cause "nginx 1.27" --dry-run`,
 	}
-	return verb(command, cobra.MinimumNArgs(2), func(args []string) (change, error) { return images(args) })
+	return verb(command, cobra.MinimumNArgs(2), images)
 }
 
 func newResources() *cobra.Command {
@@ -58,8 +58,8 @@ func newResources() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "resources KIND/NAME",
 		Short: "Change what containers request, and their limits",
-		Long: `Change what containers request, and their limits. Resources that are not named stay as they are; a quantity of 0 removes
-one.`,
+		Long: `Change what containers request, and their limits. Resources that are not named stay as they are; a quantity of
+0 removes one.`,
 		Example: "  flotilla set resources clone/api -c main --requests cpu=200m,memory=256Mi --limits memory=256Mi",
 	}
 	command.Flags().StringSliceVarP(&containers, "container", "c", nil, "containers to change; without it all")
@@ -271,8 +271,8 @@ func typed(kind kinds.Kind, object *unstructured.Unstructured) (client.Object, e
 func (r *request) refused(err error) error {
 	switch {
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("change %s: %w; ask for the right to patch it, or for its protection to be lifted", r.key.Sentence(),
-			err)
+		return fmt.Errorf("change %s: %w; ask for the right to patch it, or for its protection to be lifted",
+			r.key.Sentence(), err)
 	case apierrors.IsInvalid(err):
 		return fmt.Errorf("the API server refuses the change of %s: %w", r.key.Sentence(), err)
 	}

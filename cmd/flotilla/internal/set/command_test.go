@@ -31,7 +31,8 @@ func TestSetImageOfEveryKind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web:1"}}}}
+	template := corev1.PodTemplateSpec{}
+	template.Spec.Containers = []corev1.Container{{Name: "main", Image: "web:1"}}
 	at := metav1.ObjectMeta{Namespace: "shop", Name: "web"}
 	cs := &apps.CloneSet{ObjectMeta: at, Spec: apps.CloneSetSpec{Template: apps.NewPodTemplate(template)}}
 	ud := &apps.UnitedDeployment{ObjectMeta: at}

@@ -114,8 +114,8 @@ func parse(text string) (target, error) {
 			}
 		}
 	}
-	return target{}, console.Usagef("--for %q: it can be rollout, ready, delete, or condition=TYPE=STATUS with a status of "+
-		"True, False or Unknown", text)
+	return target{}, console.Usagef("--for %q: it can be rollout, ready, delete, or condition=TYPE=STATUS with a status "+
+		"of True, False or Unknown", text)
 }
 
 // text names the state in a sentence.
@@ -146,7 +146,8 @@ func (w waiter) all(ctx context.Context, out io.Writer, keys []wire.Key) error {
 			missed = append(missed, err)
 			continue
 		}
-		if _, err := fmt.Fprintf(out, "%s.%s/%s condition met\n", strings.ToLower(key.Kind), key.Group, key.Name); err != nil {
+		_, err := fmt.Fprintf(out, "%s.%s/%s condition met\n", strings.ToLower(key.Kind), key.Group, key.Name)
+		if err != nil {
 			return fmt.Errorf("write the result: %w", err)
 		}
 	}
@@ -224,5 +225,6 @@ func rolledOut(object client.Object, key wire.Key) (bool, string, error) {
 	case rollout.Deleting:
 		return false, "", fmt.Errorf("%s is being deleted: its rollout does not go on", key.Sentence())
 	}
-	return false, fmt.Sprintf("%d of %d pods are updated, %d are ready (%s)", s.Updated, s.Replicas, s.Ready, s.Message), nil
+	return false, fmt.Sprintf("%d of %d pods are updated, %d are ready (%s)", s.Updated, s.Replicas, s.Ready,
+		s.Message), nil
 }

@@ -54,13 +54,15 @@ func TestWait(t *testing.T) {
 	}{
 		{"ready", "ready", set(2, "Ready", corev1.ConditionTrue), ""},
 		{"ready before the last change", "ready", set(1, "Ready", corev1.ConditionTrue),
-			"timed out waiting for CloneSet shop/web until condition Ready is True: the hub has not looked at the last change yet"},
+			"timed out waiting for CloneSet shop/web until condition Ready is True: the hub has not looked at the last " +
+				"change yet"},
 		{"not ready", "ready", set(2, "Ready", corev1.ConditionFalse), "Ready is False (Why: because)"},
 		{"a condition that is not there", "condition=Stalled", set(2, "Ready", corev1.ConditionTrue),
 			"it has no condition Stalled"},
 		{"a condition that is False", "condition=Ready=False", set(2, "Ready", corev1.ConditionFalse), ""},
 		{"rolled out", "rollout", set(2, "Ready", corev1.ConditionTrue), ""},
-		{"a rollout that failed", "rollout", set(2, "Stalled", corev1.ConditionTrue), "the rollout of CloneSet shop/web failed"},
+		{"a rollout that failed", "rollout", set(2, "Stalled", corev1.ConditionTrue),
+			"the rollout of CloneSet shop/web failed"},
 		{"a rollout in progress", "rollout", set(2, "Ready", corev1.ConditionFalse), "0 of 0 pods are updated"},
 		{"deleted", "delete", nil, ""},
 		{"not deleted", "delete", set(2, "Ready", corev1.ConditionTrue), "until it is deleted: it exists"},
