@@ -167,7 +167,7 @@ func TestWrongArguments(t *testing.T) {
 		folders []string
 		want    string
 	}{
-		"nothing":          {want: "give -out, -version, -url"},
+		"nothing":         {want: "give -out, -version, -url"},
 		"no architecture": {options{out: dir, version: "v1", url: "u"}, []string{"linux=x"}, `"linux=x": give`},
 		"no licence":      {options{out: dir, version: "v1", url: "u", license: dir + "/x"}, []string{"a-b=x"}, "/x"},
 		"no program there": {options{out: dir, version: "v1", url: "u", license: "main.go"}, []string{"a-b=" + dir},
