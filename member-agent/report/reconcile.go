@@ -41,8 +41,8 @@ type memo struct {
 	// settled is the order by which nothing was left to be done when it was reported: later reports are about something
 	// else.
 	settled int64
-	// restarted is the restart that all pods went through.
-	restarted restartOf
+	// restartsUnkept is the session of a hub of an earlier version: it has not kept how many pods have still to restart.
+	restartsUnkept int64
 }
 
 // Reconcile reports on one Work, if the hub listens and there is something to say.
@@ -88,10 +88,11 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	next, err := r.addPods(ctx, w, live, m, status.Report)
+	next, err := r.addPods(ctx, w, live, m.status.Report, status.Report)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	m.keepsRestarts(&status, r.Hub.Round())
 	if Same(m.status, status) || outcome.Held && m.status.Report == nil && len(status.ManifestStatuses) == 0 {
 		r.Hub.Reported(name)
 		return ctrl.Result{RequeueAfter: next}, nil
