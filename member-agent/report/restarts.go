@@ -17,9 +17,9 @@ import (
 // first.
 const lookAtRestarts = 5 * time.Second
 
-// toRestart adds to a report how many pods have still to restart and may, and reports whether some have: also those that
-// may not restart now, and may a while later. A restart that all pods went through is counted too: where the clock that set its time is
-// fast, pods that are created later have still to restart.
+// toRestart adds to a report how many pods have still to restart and may, and reports whether some have: also those
+// that may not restart now, and may a while later. A restart that all pods went through is counted too: where the clock
+// that set its time is fast, pods that are created later have still to restart.
 func (r *Reconciler) toRestart(
 	ctx context.Context, live *unstructured.Unstructured, next *work.Report,
 ) (left bool, err error) {

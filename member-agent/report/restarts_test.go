@@ -60,7 +60,8 @@ func TestReportsPodsToRestart(t *testing.T) {
 			pods := fake.NewClientBuilder().WithObjects(restartPod(t, "web-0", "web", ""),
 				restartPod(t, "web-1", "web", restartAt), restartPod(t, "web-2", "web", "2025-01-01T00:00:00Z"),
 				restartPod(t, "web-3", "other", ""), ended).Build()
-			r := &Reconciler{Options: Options{Pods: pods, Kinds: kinds(), MemberClock: clocktesting.NewFakePassiveClock(time.Time{})}}
+			r := &Reconciler{Options: Options{Pods: pods, Kinds: kinds(),
+				MemberClock: clocktesting.NewFakePassiveClock(time.Time{})}}
 			live := &unstructured.Unstructured{Object: map[string]any{
 				"metadata": map[string]any{"namespace": "shop", "name": "web", "uid": "web"},
 				"spec":     map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"app": "web"}}}}}
@@ -78,7 +79,7 @@ func TestReportsPodsToRestart(t *testing.T) {
 	}
 }
 
-// TestRefusedRestartsAreNotCounted: pods that may not restart now do not ask the hub for a grant, and are counted again.
+// TestRefusedRestartsAreNotCounted: pods that may not restart now ask the hub for no grant, and are counted again.
 func TestRefusedRestartsAreNotCounted(t *testing.T) {
 	now := time.Date(2026, 3, 4, 6, 0, 0, 0, time.UTC)
 	clock := clocktesting.NewFakePassiveClock(now)

@@ -43,7 +43,8 @@ type aheadState struct {
 func (r *Reconciler) pullAhead(ctx context.Context, s *scope) (bool, error) {
 	wish := ahead.Of(s.set, nil)
 	last := &s.Memory.ahead
-	if s.Leaving != nil || s.Stalled != nil || s.latest == nil || wish.Parallelism == nil && last.known && last.names == "" {
+	if s.Leaving != nil || s.Stalled != nil || s.latest == nil ||
+		wish.Parallelism == nil && last.known && last.names == "" {
 		return true, nil
 	}
 	wanted := s.jobsAhead(&wish)
