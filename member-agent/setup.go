@@ -33,6 +33,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/copies"
 	"github.com/flotilla-dev/flotilla/member-agent/karmada"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/restarts"
 	"github.com/flotilla-dev/flotilla/member-agent/link"
 	"github.com/flotilla-dev/flotilla/member-agent/link/credential"
 	"github.com/flotilla-dev/flotilla/member-agent/meter"
@@ -114,6 +115,9 @@ type Options struct {
 	Tracing trace.TracerProvider
 	// Webhooks is the webhook server of this replica; nil: there is none.
 	Webhooks admission.Server
+
+	// refusals are the pods that may not restart in place now.
+	refusals *restarts.Refusals
 }
 
 // AddToScheme registers every type that the agent's manager works with in the member.
@@ -155,6 +159,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	if options.Kinds == nil {
 		options.Kinds = Kinds()
 	}
+	options.refusals = &restarts.Refusals{}
 	if options.Hub == nil {
 		return setupWorkloads(ctx, mgr, options, &gate{})
 	}
@@ -243,6 +248,7 @@ func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options, g *g
 		Manager: mgr, Clock: options.MemberClock, Workers: options.Workers, ClusterName: options.ClusterName,
 		ShortHash: options.CloneSetShortHash, Distributes: options.Distributes, PullSecrets: options.PullSecrets,
 		Namespace: options.Namespace, Gate: g, Disruptions: keeper,
+		Refusals: options.refusals,
 	}
 	for _, kind := range g.kinds {
 		if err := kind.Add(ctx, env); err != nil {
@@ -327,5 +333,6 @@ func setupHub(ctx context.Context, mgr ctrl.Manager, options Options, hub *link.
 	return report.Setup(ctx, mgr, report.Options{
 		Hub: hub, Objects: store, Outcomes: outcomes, Kinds: Reporting(options.Kinds), Workers: options.Workers,
 		Clock: options.Clock, MemberClock: options.MemberClock, Tracer: tracer,
+		Refusals: options.refusals,
 	})
 }

@@ -24,9 +24,9 @@ import (
 )
 
 // addPods adds to a report what the Work asks about pods, and returns how long until there may be more to report, 0
-// where time alone changes nothing. m is what is kept of the Work.
+// where time alone changes nothing. last is the report before, nil for none.
 func (r *Reconciler) addPods(
-	ctx context.Context, w *work.Work, live *unstructured.Unstructured, m *memo, next *work.Report,
+	ctx context.Context, w *work.Work, live *unstructured.Unstructured, last, next *work.Report,
 ) (again time.Duration, err error) {
 	if next.Unschedulable, again, err = r.unschedulable(ctx, live, criticalOf(w), next.InUse); err != nil {
 		return 0, err
@@ -34,7 +34,7 @@ func (r *Reconciler) addPods(
 	if next.States, err = r.states(ctx, live); err != nil {
 		return 0, err
 	}
-	restarts, err := r.toRestart(ctx, m, live, next)
+	restarts, err := r.toRestart(ctx, live, next)
 	if err != nil {
 		return 0, err
 	}
@@ -45,7 +45,7 @@ func (r *Reconciler) addPods(
 	if next.NotReady, left, err = r.reasons(ctx, live, next.HubID); err != nil {
 		return 0, err
 	}
-	return podstate.Sooner(again, left), r.handOver(ctx, w, live, m.status.Report, next)
+	return podstate.Sooner(again, left), r.handOver(ctx, w, live, last, next)
 }
 
 // handOver adds to a report the values of pods that the Work asks for, and which pods were created with values that the

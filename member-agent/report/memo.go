@@ -23,8 +23,8 @@ type memo struct {
 	// settled is the order by which nothing was left to be done when it was reported: later reports are about something
 	// else.
 	settled int64
-	// restarted is the restart that all pods went through.
-	restarted restartOf
+	// restartsUnkept is the session of a hub of an earlier version: it has not kept how many pods have still to restart.
+	restartsUnkept int64
 	// unlike is when reasons of pods were seen first that the last report does not have, zero if it has them. reasonsAt is
 	// when reasons left last.
 	unlike, reasonsAt time.Time

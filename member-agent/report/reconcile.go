@@ -69,10 +69,11 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	next, err := r.addPods(ctx, w, live, m, status.Report)
+	next, err := r.addPods(ctx, w, live, m.status.Report, status.Report)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	m.keepsRestarts(&status, r.Hub.Round())
 	if m.unkept == r.Hub.Round() {
 		status.Report.NotReady = nil // it is an earlier version
 	}

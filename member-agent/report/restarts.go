@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
@@ -18,24 +17,18 @@ import (
 // first.
 const lookAtRestarts = 5 * time.Second
 
-// restartOf names a restart of an object.
-type restartOf struct {
-	uid types.UID
-	at  string
-}
-
-// toRestart adds to a report how many pods have still to restart, and reports whether some have. A restart that all pods
-// went through is not counted again: pods that are created later are younger.
+// toRestart adds to a report how many pods have still to restart and may, and reports whether some have: also those
+// that may not restart now, and may a while later. A restart that all pods went through is counted too: where the clock
+// that set its time is fast, pods that are created later have still to restart.
 func (r *Reconciler) toRestart(
-	ctx context.Context, m *memo, live *unstructured.Unstructured, next *work.Report,
+	ctx context.Context, live *unstructured.Unstructured, next *work.Report,
 ) (left bool, err error) {
 	kind, ok := r.Kinds.of(live)
 	if !ok || !kind.Restarts || len(next.InUse) != 1 {
 		return false, nil
 	}
 	asked, open := restarts.Open(live)
-	this := restartOf{live.GetUID(), asked.At}
-	if !open || m.restarted == this {
+	if !open {
 		return false, nil
 	}
 	selector, err := selectorOf(live)
@@ -53,9 +46,29 @@ func (r *Reconciler) toRestart(
 			pods = append(pods, &list.Items[i])
 		}
 	}
-	next.InUse[0].ToRestart = asked.Left(pods)
-	if next.InUse[0].ToRestart == 0 {
-		m.restarted = this
+	all, refused := asked.Left(pods, r.Refusals, r.MemberClock.Now())
+	next.InUse[0].ToRestart = all - refused
+	return all > 0, nil
+}
+
+// toRestartIn returns how many pods have still to restart by a report; nil is no report.
+func toRestartIn(report *work.Report) int32 {
+	if report == nil || len(report.InUse) != 1 {
+		return 0
 	}
-	return next.InUse[0].ToRestart > 0, nil
+	return report.InUse[0].ToRestart
+}
+
+// forgetRestarts takes from a report how many pods have still to restart.
+func forgetRestarts(report *work.Report) {
+	for i := range report.InUse {
+		report.InUse[i].ToRestart = 0
+	}
+}
+
+// keepsRestarts takes from a status how many pods have still to restart, if the hub does not keep it in this session.
+func (m *memo) keepsRestarts(status *work.WorkStatus, round int64) {
+	if m.restartsUnkept == round {
+		forgetRestarts(status.Report)
+	}
 }

@@ -9,11 +9,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/restarts"
 )
 
 const restartAt = "2026-03-04T05:06:07Z"
@@ -58,7 +60,8 @@ func TestReportsPodsToRestart(t *testing.T) {
 			pods := fake.NewClientBuilder().WithObjects(restartPod(t, "web-0", "web", ""),
 				restartPod(t, "web-1", "web", restartAt), restartPod(t, "web-2", "web", "2025-01-01T00:00:00Z"),
 				restartPod(t, "web-3", "other", ""), ended).Build()
-			r := &Reconciler{Options: Options{Pods: pods, Kinds: kinds()}}
+			r := &Reconciler{Options: Options{Pods: pods, Kinds: kinds(),
+				MemberClock: clocktesting.NewFakePassiveClock(time.Time{})}}
 			live := &unstructured.Unstructured{Object: map[string]any{
 				"metadata": map[string]any{"namespace": "shop", "name": "web", "uid": "web"},
 				"spec":     map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"app": "web"}}}}}
@@ -68,7 +71,7 @@ func TestReportsPodsToRestart(t *testing.T) {
 				tt.kind(live)
 			}
 			next := &work.Report{InUse: []work.SubsetUse{{}}}
-			again, err := r.toRestart(t.Context(), &memo{}, live, next)
+			again, err := r.toRestart(t.Context(), live, next)
 			if err != nil || next.InUse[0].ToRestart != tt.want || again != (tt.want > 0) {
 				t.Errorf("%d, again %t, %v; want %d", next.InUse[0].ToRestart, again, err, tt.want)
 			}
@@ -76,35 +79,42 @@ func TestReportsPodsToRestart(t *testing.T) {
 	}
 }
 
-// TestEndedRestartIsNotCounted: once all pods have restarted, they are not listed again for this restart.
-func TestEndedRestartIsNotCounted(t *testing.T) {
-	pods := fake.NewClientBuilder().WithObjects(restartPod(t, "web-0", "web", restartAt)).Build()
-	r := &Reconciler{Options: Options{Pods: pods, Kinds: kinds()}}
+// TestRefusedRestartsAreNotCounted: pods that may not restart now ask the hub for no grant, and are counted again.
+func TestRefusedRestartsAreNotCounted(t *testing.T) {
+	now := time.Date(2026, 3, 4, 6, 0, 0, 0, time.UTC)
+	clock := clocktesting.NewFakePassiveClock(now)
+	var all []client.Object
+	var list []*corev1.Pod
+	for _, name := range []string{"web-0", "web-1", "web-2"} {
+		pod := restartPod(t, name, "web", "")
+		pod.UID = types.UID(name)
+		all, list = append(all, pod), append(list, pod)
+	}
+	r := &Reconciler{Options: Options{Pods: fake.NewClientBuilder().WithObjects(all...).Build(), Kinds: kinds(),
+		MemberClock: clock, Refusals: &restarts.Refusals{}}}
 	live := &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"namespace": "shop", "name": "web", "uid": "web"},
 		"spec":     map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"app": "web"}}}}}
 	live.SetGroupVersionKind(apps.CloneSetKind)
-	m := &memo{}
-	count := func(at string) string {
-		live.SetAnnotations(map[string]string{apps.AnnotationRestart: fmt.Sprintf(`{"at":%q}`, at)})
+	live.SetAnnotations(map[string]string{apps.AnnotationRestart: fmt.Sprintf(`{"at":%q}`, restartAt)})
+	count := func(want int32) {
+		t.Helper()
 		next := &work.Report{InUse: []work.SubsetUse{{}}}
-		left, err := r.toRestart(t.Context(), m, live, next)
-		return fmt.Sprint(left, err)
+		again, err := r.toRestart(t.Context(), live, next)
+		if err != nil || !again || next.InUse[0].ToRestart != want {
+			t.Errorf("%d, again %t, %v; want %d", next.InUse[0].ToRestart, again, err, want)
+		}
 	}
-	if got := count(restartAt); got != "false <nil>" {
-		t.Fatal(got)
-	}
-	if err := pods.Delete(t.Context(), restartPod(t, "web-0", "web", "")); err != nil {
-		t.Fatal(err)
-	}
-	var old client.Object = restartPod(t, "web-0", "web", "")
-	if err := pods.Create(t.Context(), old); err != nil {
-		t.Fatal(err)
-	}
-	if got := count(restartAt); got != "false <nil>" {
-		t.Errorf("the same restart: %s", got)
-	}
-	if got := count("2026-03-04T05:06:08Z"); got != "true <nil>" {
-		t.Errorf("another restart: %s", got)
-	}
+	r.Refusals.Request("web-0", "quota", now)
+	count(2)
+	r.Refusals.Disruptions(list, true, now.Add(time.Second))
+	count(0)
+	clock.SetTime(now.Add(restarts.AskedAgain))
+	count(0)
+	clock.SetTime(now.Add(restarts.AskedAgain + time.Second))
+	count(3)
+	r.Refusals.Disruptions(list, true, clock.Now())
+	count(0)
+	r.Refusals.Disruptions(list, false, clock.Now())
+	count(3)
 }

@@ -49,6 +49,10 @@ func (r *Reconciler) send(
 	sent := r.Clock.Now()
 	status.Report.Epoch, status.Report.Counter, status.Report.ObservedAt = r.epoch, r.counter.Add(1),
 		metav1.NewMicroTime(sent)
+	restarts, round := toRestartIn(status.Report) > 0, int64(0)
+	if restarts {
+		round = r.Hub.Round()
+	}
 	patch, err := Patch(w.UID, status)
 	if err != nil {
 		return fmt.Errorf("write the report on Work %s: %w", client.ObjectKeyFromObject(w), err)
@@ -59,6 +63,9 @@ func (r *Reconciler) send(
 	}
 	if err == nil {
 		m.version, m.status = w.ResourceVersion, w.Status
+		if restarts && toRestartIn(m.status.Report) == 0 {
+			m.restartsUnkept = round
+		}
 	}
 	m.sentAt, m.generation, m.sequence = sent, outcome.Generation, outcome.Sequence
 	if healthy(status) {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
@@ -20,9 +22,12 @@ import (
 type listening struct {
 	Hub
 	client client.Client
+	round  int64
 }
 
 func (l listening) Client() client.Client { return l.client }
+
+func (l listening) Round() int64 { return l.round }
 
 // TestAReportIsForOneWork: a report on a Work that was deleted meanwhile does not land on the next one of its name, and
 // one on that names all that it says, also in place of what was there.
@@ -60,5 +65,50 @@ func TestAReportIsForOneWork(t *testing.T) {
 	}
 	if got.Report == nil || got.Report.Sequence != 5 || len(got.Report.Unschedulable) > 0 {
 		t.Errorf("the Work that stands has %+v", got.Report)
+	}
+}
+
+// TestHubOfAnEarlierVersion: how many pods have still to restart is not sent again to a hub that does not keep it.
+func TestHubOfAnEarlierVersion(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := work.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	for name, earlier := range map[string]bool{"it keeps the number": false, "it does not know the number": true} {
+		t.Run(name, func(t *testing.T) {
+			w := &work.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "flotilla-east", Name: "web", UID: "u"}}
+			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(w).WithStatusSubresource(w).WithInterceptorFuncs(
+				interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object,
+					patch client.Patch, opts ...client.SubResourcePatchOption) error {
+					err := c.SubResource(sub).Patch(ctx, o, patch, opts...)
+					if got, ok := o.(*work.Work); ok && earlier && err == nil {
+						forgetRestarts(got.Status.Report)
+					}
+					return err
+				}}).Build()
+			r := &Reconciler{Options: Options{Hub: listening{client: c, round: 3},
+				Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}, works: map[types.NamespacedName]*memo{}}
+			status := func(left int32) work.WorkStatus {
+				return work.WorkStatus{Report: &work.Report{HubID: "hub", Sequence: 5, InUse: []work.SubsetUse{{ToRestart: left}}}}
+			}
+			m := &memo{}
+			for _, left := range []int32{0, 2} {
+				if err := r.send(t.Context(), w.DeepCopy(), m, apply.Outcome{}, status(left)); err != nil {
+					t.Fatal(err)
+				}
+				if want := earlier && left > 0; (m.restartsUnkept == 3) != want || m.restartsUnkept == 0 == want {
+					t.Errorf("%d to restart: %d", left, m.restartsUnkept)
+				}
+			}
+			next := status(2)
+			m.keepsRestarts(&next, 3)
+			if !Same(m.status, next) {
+				t.Errorf("the same is sent again: %+v after %+v", next.Report, m.status.Report)
+			}
+			next = status(2)
+			if m.keepsRestarts(&next, 4); next.Report.InUse[0].ToRestart != 2 {
+				t.Error("the next session of the hub does not get the number")
+			}
+		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/restarts"
 	"github.com/flotilla-dev/flotilla/member-agent/objects"
 	"github.com/flotilla-dev/flotilla/member-agent/tracing"
 )
@@ -53,6 +54,8 @@ type Options struct {
 	MemberClock clock.PassiveClock
 	// Tracer goes on with the traces that Works carry; nil: nothing is traced.
 	Tracer *tracing.Tracer
+	// Refusals are the pods that may not restart in place now; nil: there are none.
+	Refusals *restarts.Refusals
 }
 
 // Setup registers the controller, and its index of pods with the manager's cache, which Options.Pods becomes. The epoch

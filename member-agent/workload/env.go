@@ -19,6 +19,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/disruption"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/nodeimages"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/restarts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 )
 
@@ -49,6 +50,8 @@ type Env struct {
 	Gate Gate
 	// Disruptions decides which pods may become unavailable; nil allows all.
 	Disruptions Disruptions
+	// Refusals are the pods that may not restart in place now. Its kind sets it up if it is nil.
+	Refusals *restarts.Refusals
 }
 
 // Images returns the NodeImages of the cluster, from one store for all kinds.

@@ -38,7 +38,8 @@
 // Updated of a lost cell is not handed on: its pods may have been updated after its last report, until its lease ran
 // out, and they stay updated. It gets nothing more.
 //
-// Pods to restart count for Unavailable alone: a restart in place has no use for Surge.
+// Pods to restart count for Unavailable alone: a restart in place has no use for Surge. While a cell has pods to update
+// or to bring back, cells that have only pods to restart keep what they use, and what the others cannot use.
 //
 // So one unit over three cells is 1/0/0, then 0/1/0, then 0/0/1.
 //

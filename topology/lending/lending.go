@@ -107,6 +107,7 @@ func Lend(global Amounts, cells []Cell) []Grant {
 	update.target = updateTarget(int64(global.Updated), cells, &update)
 	update.lend(int64(global.Updated), cells)
 
+	updates, toUpdate := workOf(cells, update.granted, func(*Report) int32 { return 0 })
 	disrupt := func(global int32, pick func(Amounts) int32, floor func(Cell) int32, phases []phase, work []int64) ledger {
 		rest := all(phases, finished) && !slices.ContainsFunc(cells, disrupts)
 		l := account(cells, pick)
@@ -119,7 +120,7 @@ func Lend(global Amounts, cells []Cell) []Grant {
 		case all(phases, silent):
 			l.target = freshTarget(above, entries, update.target)
 		default:
-			l.target = handOnTarget(above, entries, phases, work)
+			l.target = handOnTarget(above, entries, phases, work, idleRestarts(cells, pick, phases, updates))
 		}
 		for i := range floors {
 			l.target[i] += floors[i]
@@ -131,7 +132,6 @@ func Lend(global Amounts, cells []Cell) []Grant {
 	unavailable := disrupt(global.Unavailable, func(a Amounts) int32 { return a.Unavailable },
 		func(c Cell) int32 { return c.Floor }, phases, work)
 	// A restart in place has no use for Surge.
-	updates, toUpdate := workOf(cells, update.granted, func(*Report) int32 { return 0 })
 	surge := disrupt(global.Surge, func(a Amounts) int32 { return a.Surge }, func(Cell) int32 { return 0 }, updates,
 		toUpdate)
 
@@ -314,15 +314,37 @@ func disrupts(c Cell) bool {
 	return c.Report != nil && (c.Report.InUse.Unavailable > 0 || c.Report.InUse.Surge > 0)
 }
 
-// handOnTarget splits Unavailable or Surge in a running rollout: to the working and silent cells first.
-func handOnTarget(global int64, entries []division.Entry, phases []phase, work []int64) []int64 {
-	first, last := slices.Clone(entries), slices.Clone(entries)
+// idleRestarts returns, for cells whose pods are all updated and have only to restart, how much of an amount they use,
+// and -1 for the others. It returns nil if no cell has pods to update or to bring back.
+func idleRestarts(cells []Cell, pick func(Amounts) int32, phases, updates []phase) []int64 {
+	if !slices.Contains(updates, working) {
+		return nil
+	}
+	used := make([]int64, len(cells))
+	for i, c := range cells {
+		used[i] = -1
+		if phases[i] == working && updates[i] == finished {
+			used[i] = int64(max(pick(c.Report.InUse), 0))
+		}
+	}
+	return used
+}
+
+// handOnTarget splits Unavailable or Surge in a running rollout: to the working and silent cells first. While cells have
+// pods to update, those that have only to restart some keep what they use; used is that of idleRestarts.
+func handOnTarget(global int64, entries []division.Entry, phases []phase, work, used []int64) []int64 {
+	first, second, last := slices.Clone(entries), slices.Clone(entries), slices.Clone(entries)
 	for i, e := range entries {
 		kept := min(e.Current, e.Max)
+		second[i].Max = 0
 		switch phases[i] {
 		case working:
 			first[i].Weight, first[i].Max = work[i], max(kept, min(work[i], e.Max))
 			last[i].Max = 0
+			if used != nil && used[i] >= 0 {
+				second[i].Weight, second[i].Max = work[i], first[i].Max-min(used[i], first[i].Max)
+				first[i].Max -= second[i].Max
+			}
 		case silent:
 			first[i].Max = kept
 			last[i].Max = 0
@@ -332,9 +354,15 @@ func handOnTarget(global int64, entries []division.Entry, phases []phase, work [
 		}
 	}
 	target, rest := division.Seats(global, first)
-	kept, _ := division.Seats(rest, last)
-	for i := range target {
-		target[i] += kept[i]
+	for _, next := range [][]division.Entry{second, last} {
+		for i := range next {
+			next[i].Current = max(entries[i].Current-target[i], 0)
+		}
+		var more []int64
+		more, rest = division.Seats(rest, next)
+		for i := range target {
+			target[i] += more[i]
+		}
 	}
 	return target
 }

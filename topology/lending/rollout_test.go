@@ -243,3 +243,51 @@ func TestRestartInTurn(t *testing.T) {
 		})
 	}
 }
+
+// While a cell has pods to update, cells that have only to restart some keep what they use and what is left.
+func TestUpdatesBeforeRestarts(t *testing.T) {
+	restarting := func(granted, used int32) Cell {
+		return Cell{Key: "restarting", Replicas: 4, Granted: Amounts{4, granted, 0}, Reserved: Amounts{4, granted, 0},
+			Sequence: 1, Report: &Report{Sequence: 1, InUse: Amounts{4, used, 0}, Updated: 4, Available: 4 - used, Total: 4,
+				ToRestart: 4}}
+	}
+	other := func(updated, restarts, granted int32) Cell {
+		return Cell{Key: "other", Replicas: 4, Granted: Amounts{4, granted, 0}, Reserved: Amounts{4, granted, 0}, Sequence: 1,
+			Report: &Report{Sequence: 1, InUse: Amounts{updated, 0, 0}, Updated: updated, Available: 4, Total: 4,
+				ToRestart: restarts}}
+	}
+	for _, tc := range []struct {
+		reason      string
+		cells       []Cell
+		unavailable int32
+		want        []int32
+	}{
+		{"an update takes the unit that is not in use", []Cell{restarting(1, 0), other(0, 0, 0)}, 1, []int32{0, 1}},
+		{"and waits for one that is in use", []Cell{restarting(1, 1), other(0, 0, 0)}, 1, []int32{1, 0}},
+		{"and takes the rest of several", []Cell{restarting(3, 1), other(0, 0, 0)}, 3, []int32{1, 2}},
+		{"what an update cannot use stays", []Cell{restarting(3, 0), other(3, 0, 0)}, 3, []int32{2, 1}},
+		{"a finished cell gives up what a restart can use", []Cell{restarting(0, 0), other(3, 0, 1),
+			{Key: "finished", Replicas: 4, Granted: Amounts{4, 1, 0}, Reserved: Amounts{4, 1, 0}, Sequence: 1,
+				Report: &Report{Sequence: 1, InUse: Amounts{4, 0, 0}, Updated: 4, Available: 4, Total: 4}}}, 2, []int32{1, 1, 0}},
+		{"a restart takes nothing from a restart", []Cell{restarting(1, 0), other(4, 4, 0)}, 1, []int32{1, 0}},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			var total int32
+			for i := range tc.cells {
+				total += tc.cells[i].Replicas
+			}
+			for range 2 { // the lower order is confirmed by the second one
+				for i, g := range Lend(Amounts{Updated: total, Unavailable: tc.unavailable}, tc.cells) {
+					c := &tc.cells[i]
+					c.Granted, c.Reserved = g.Granted, g.Reserved
+					c.Sequence, c.Report.Sequence = 2, 2
+				}
+			}
+			for i, c := range tc.cells {
+				if c.Granted.Unavailable != tc.want[i] {
+					t.Errorf("%s has %d, want %d", c.Key, c.Granted.Unavailable, tc.want[i])
+				}
+			}
+		})
+	}
+}

@@ -288,7 +288,7 @@ type SubsetUse struct {
 	// +optional
 	CanGoBack bool `json:"canGoBack,omitempty"`
 	// toRestart is how many pods have still to restart their containers, as the object's annotation
-	// apps.flotilla.dev/restart asks. 0 once the restart has ended or stopped.
+	// apps.flotilla.dev/restart asks, without those that may not restart now. 0 once the restart has ended or stopped.
 	// +optional
 	ToRestart int32 `json:"toRestart,omitempty"`
 	// NodeUse is zero for kinds whose pods do not belong to nodes.

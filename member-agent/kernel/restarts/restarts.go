@@ -65,12 +65,15 @@ func Open(of metav1.Object) (Order, bool) {
 	return o, err == nil && of.GetAnnotations()[v1beta1.AnnotationRestartFailed] != o.At
 }
 
-// Left returns how many of the pods have still to restart.
-func (o Order) Left(pods []*corev1.Pod) (left int32) {
+// Left returns how many of the pods have still to restart, and how many of these may not restart now.
+func (o Order) Left(pods []*corev1.Pod, refusals *Refusals, now time.Time) (left, refused int32) {
 	for _, pod := range pods {
-		if podstate.Active(pod) && !o.Through(pod) {
-			left++
+		if !podstate.Active(pod) || o.Through(pod) {
+			continue
+		}
+		if left++; refusals.Refused(pod.UID, now) {
+			refused++
 		}
 	}
-	return left
+	return left, refused
 }

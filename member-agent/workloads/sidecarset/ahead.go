@@ -32,9 +32,9 @@ const (
 
 // aheadState is what is known of the jobs of a SidecarSet.
 type aheadState struct {
-	// known: the jobs are those with these names.
-	known bool
-	names string
+	// known: the jobs are those with these names. begun: all of them were created.
+	known, begun bool
+	names        string
 }
 
 // pullAhead makes ImagePullJobs for the images that an update in place brings, in the namespaces of the pods: there the
@@ -43,16 +43,18 @@ type aheadState struct {
 func (r *Reconciler) pullAhead(ctx context.Context, s *scope) (bool, error) {
 	wish := ahead.Of(s.set, nil)
 	last := &s.Memory.ahead
-	if s.Leaving != nil || s.Stalled != nil || s.latest == nil || wish.Parallelism == nil && last.names == "" {
+	if s.Leaving != nil || s.Stalled != nil || s.latest == nil ||
+		wish.Parallelism == nil && last.known && last.names == "" {
 		return true, nil
 	}
-	wanted, err := s.jobsAhead(&wish)
+	wanted := s.jobsAhead(&wish)
+	begin, err := s.beginAhead(&wish)
 	names := strings.Join(slices.Sorted(maps.Keys(wanted)), " ")
-	if err == nil && last.known && last.names == names {
+	if err == nil && last.known && last.names == names && (last.begun || !begin) {
 		return true, nil
 	}
 	if err == nil {
-		err = r.bringAhead(ctx, s, wanted)
+		err = r.bringAhead(ctx, s, wanted, begin)
 	}
 	if err != nil {
 		r.Events.Eventf(s.set, nil, corev1.EventTypeWarning, "FailedCreateImagePullJob", "PullAhead", "%s",
@@ -60,19 +62,14 @@ func (r *Reconciler) pullAhead(ctx context.Context, s *scope) (bool, error) {
 		s.Sooner(retryAhead)
 		return true, nil
 	}
-	*last = aheadState{known: true, names: names}
+	*last = aheadState{known: true, names: names, begun: begin || names == ""}
 	return true, nil
 }
 
-// jobsAhead returns the jobs that there are to be, by namespace/name.
-func (s *scope) jobsAhead(wish *ahead.Wish) (map[string]*v1beta1.ImagePullJob, error) {
-	counts := &s.plan.Counts
-	least, err := budget.Scaled(wish.MinUpdatedReady, counts.Matched, budget.Up)
-	if err != nil {
-		return nil, fmt.Errorf("read how many updated pods must be ready before images are pulled ahead: %w", err)
-	}
-	if wish.Parallelism == nil || counts.Matched <= fewPods || counts.UpdatedReady < least || s.atOnce() {
-		return nil, nil
+// jobsAhead returns the jobs that there may be, by namespace/name.
+func (s *scope) jobsAhead(wish *ahead.Wish) map[string]*v1beta1.ImagePullJob {
+	if wish.Parallelism == nil {
+		return nil
 	}
 	jobs := map[string]*v1beta1.ImagePullJob{}
 	for namespace, images := range s.plan.Ahead {
@@ -81,7 +78,18 @@ func (s *scope) jobsAhead(wish *ahead.Wish) (map[string]*v1beta1.ImagePullJob, e
 			jobs[namespace+"/"+job.Name] = job
 		}
 	}
-	return jobs, nil
+	return jobs
+}
+
+// beginAhead reports whether jobs are created. Those that exist stay where it reports false: pods that become not ready
+// and ready again change nothing of them.
+func (s *scope) beginAhead(wish *ahead.Wish) (bool, error) {
+	counts := &s.plan.Counts
+	least, err := budget.Scaled(wish.MinUpdatedReady, counts.Matched, budget.Up)
+	if err != nil {
+		return false, fmt.Errorf("read how many updated pods must be ready before images are pulled ahead: %w", err)
+	}
+	return counts.Matched > fewPods && counts.UpdatedReady >= least && !s.atOnce(), nil
 }
 
 // atOnce reports whether all pods may be updated at once: their images are pulled as soon.
@@ -111,7 +119,7 @@ func (s *scope) jobAhead(wish *ahead.Wish, namespace, container, image string) *
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s.set, v1beta1.SidecarSetKind)},
 	}}
 	job.Spec.Image, job.Spec.Parallelism = image, wish.Parallelism
-	job.Spec.PodSelector = s.set.Spec.Selector.DeepCopy()
+	job.Spec.PodSelector = both(s.set.Spec.Selector, s.set.Spec.UpdateStrategy.Selector)
 	if wish.Timeout != nil {
 		job.Spec.PullPolicy = &v1beta1.PullPolicy{TimeoutSeconds: wish.Timeout}
 	}
@@ -121,8 +129,29 @@ func (s *scope) jobAhead(wish *ahead.Wish, namespace, container, image string) *
 	return job
 }
 
-// bringAhead creates the jobs that are missing, and deletes the others of the SidecarSet.
-func (r *Reconciler) bringAhead(ctx context.Context, s *scope, wanted map[string]*v1beta1.ImagePullJob) error {
+// both returns a selector of what two selectors select; nil is one that selects all.
+func both(a, b *metav1.LabelSelector) *metav1.LabelSelector {
+	if b == nil {
+		return a.DeepCopy()
+	}
+	out := &metav1.LabelSelector{}
+	for _, selector := range []*metav1.LabelSelector{a, b} {
+		if selector == nil {
+			continue
+		}
+		for _, key := range slices.Sorted(maps.Keys(selector.MatchLabels)) {
+			out.MatchExpressions = append(out.MatchExpressions, metav1.LabelSelectorRequirement{
+				Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{selector.MatchLabels[key]}})
+		}
+		out.MatchExpressions = append(out.MatchExpressions, selector.DeepCopy().MatchExpressions...)
+	}
+	return out
+}
+
+// bringAhead deletes the jobs of the SidecarSet that are not wanted, and if they begin, creates those that are missing.
+func (r *Reconciler) bringAhead(
+	ctx context.Context, s *scope, wanted map[string]*v1beta1.ImagePullJob, begin bool,
+) error {
 	var have v1beta1.ImagePullJobList
 	err := r.Live.List(ctx, &have, client.MatchingLabels{labelPullsFor: string(s.set.UID)})
 	if meta.IsNoMatchError(err) && len(wanted) == 0 {
@@ -143,6 +172,16 @@ func (r *Reconciler) bringAhead(ctx context.Context, s *scope, wanted map[string
 			return fmt.Errorf("delete ImagePullJob %s: %w", key, err)
 		}
 	}
+	if !begin {
+		return nil
+	}
+	return r.createAhead(ctx, s, wanted, there)
+}
+
+// createAhead creates the jobs that are not there.
+func (r *Reconciler) createAhead(
+	ctx context.Context, s *scope, wanted map[string]*v1beta1.ImagePullJob, there map[string]bool,
+) error {
 	created := 0
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {
 		if there[key] {

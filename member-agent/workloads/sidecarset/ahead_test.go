@@ -70,7 +70,11 @@ func TestSidecarImagesArePulledAhead(t *testing.T) {
 				tt.change(s)
 			}
 			wish := ahead.Of(s.set, nil)
-			jobs, err := s.jobsAhead(&wish)
+			jobs := s.jobsAhead(&wish)
+			begin, err := s.beginAhead(&wish)
+			if !begin {
+				jobs = nil
+			}
 			if got := fmt.Sprint(slices.Sorted(maps.Keys(jobs))); err != nil || got != tt.want {
 				t.Errorf("%s, %v; want %s", got, err, tt.want)
 			}
@@ -82,6 +86,17 @@ func TestSidecarImagesArePulledAhead(t *testing.T) {
 	if job.Spec.Image != "log:2" || job.Spec.Parallelism.IntVal != 2 || job.Spec.PullSecrets[0] != "registry" ||
 		job.Spec.PodSelector.MatchLabels["app"] != "web" || !metav1.IsControlledBy(job, s.set) {
 		t.Errorf("%+v", job)
+	}
+}
+
+// TestPullsAheadForUpdatedPodsAlone: nodes of pods that updateStrategy.selector leaves out pull nothing.
+func TestPullsAheadForUpdatedPodsAlone(t *testing.T) {
+	s := aheadScope()
+	s.set.Spec.UpdateStrategy.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web", "canary": "yes"},
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "old", Operator: metav1.LabelSelectorOpDoesNotExist}}}
+	selector, err := metav1.LabelSelectorAsSelector(s.jobAhead(&ahead.Wish{}, "shop", "log", "log:2").Spec.PodSelector)
+	if got, want := fmt.Sprint(selector), "app in (web),app in (web),canary in (yes),!old"; err != nil || got != want {
+		t.Errorf("%s, %v; want %s", got, err, want)
 	}
 }
 
@@ -122,6 +137,20 @@ func TestJobsThatPullSidecarImages(t *testing.T) {
 	pass("[bank/logs-1-log shop/mine]")
 	s.Memory.ahead = aheadState{} // the agent was started again
 	pass("[bank/logs-1-log shop/mine]")
+	annotations := s.set.Annotations
+	s.set.Annotations = map[string]string{"apps.kruise.io/image-predownload-parallelism": "2",
+		"apps.kruise.io/image-predownload-min-updated-ready-pods": "1"}
+	s.plan.Ahead["shop"] = map[string]string{"log": "log:1"}
+	pass("[bank/logs-1-log shop/mine]") // an updated pod is not ready any more
+	s.plan.Counts.UpdatedReady = 1
+	pass("[bank/logs-1-log shop/logs-1-log shop/mine]")
+	s.plan.Counts.UpdatedReady = 0
+	pass("[bank/logs-1-log shop/logs-1-log shop/mine]")
+	s.set.Annotations = nil
+	s.Memory.ahead = aheadState{} // the agent was started again
+	pass("[shop/mine]")
+	s.set.Annotations = annotations
+	pass("[bank/logs-1-log shop/logs-1-log shop/mine]")
 	s.set.Annotations = nil
 	pass("[shop/mine]")
 	if err := c.Delete(t.Context(), foreign); client.IgnoreNotFound(err) != nil {

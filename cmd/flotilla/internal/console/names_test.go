@@ -50,9 +50,9 @@ func TestClusterScopedNames(t *testing.T) {
 func TestKindsThatNoHubTakes(t *testing.T) {
 	for name, want := range map[string]string{
 		"deploy/web":                  "use a CloneSet, or a UnitedDeployment with a deploymentTemplate",
-		"deployments.apps/web":        "use a CloneSet, or a UnitedDeployment with a deploymentTemplate",
+		"deployments.apps/web":        "or use a CloneSet",
 		"sts/db":                      "use a StatefulSet of apps.kruise.io (asts/NAME)",
-		"cronjob/clean":               "use an AdvancedCronJob (acj/NAME)",
+		"cronjob/clean":               "apply the CronJob in the members that are to run it",
 		"pod/web-1":                   "flotilla logs and flotilla exec take pods",
 		"nodeimage/node-1":            "apply the NodeImage in the member that has it",
 		"imagelistpulljob/web":        "apply an ImagePullJob for each image",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -74,13 +75,12 @@ func restartContainers(
 	if err := served(ctx, c, key); err != nil {
 		return err
 	}
-	var sidecars apps.SidecarSetList
+	var sets sidecars
 	if len(containers) > 0 {
-		// Who may not list SidecarSets names containers of the template only.
-		_ = c.List(ctx, &sidecars)
+		sets = readSidecars(ctx, c, key.Namespace)
 	}
 	err := apply(ctx, c, out, key, "restarting", func(object client.Object) error {
-		return askRestart(object, containers, sidecars.Items, now.Now()) // the API server has answered
+		return askRestart(object, containers, sets, now.Now()) // the API server has answered
 	})
 	if err != nil {
 		return err
@@ -89,12 +89,40 @@ func restartContainers(
 	return err
 }
 
-// askRestart writes the annotation that asks for a restart. sidecars are the SidecarSets of the cluster.
-func askRestart(object client.Object, containers []string, sidecars []apps.SidecarSet, now time.Time) error {
+// sidecars are the SidecarSets of the cluster, and what of a namespace they select pods by.
+type sidecars struct {
+	sets      []apps.SidecarSet
+	namespace map[string]string
+	// err says why they could not be read. Who may not read them names containers of the template alone.
+	err error
+}
+
+// readSidecars reads the SidecarSets that can select pods of a namespace.
+func readSidecars(ctx context.Context, c client.Client, namespace string) sidecars {
+	var list apps.SidecarSetList
+	if err := c.List(ctx, &list); meta.IsNoMatchError(err) {
+		return sidecars{}
+	} else if err != nil {
+		return sidecars{err: fmt.Errorf("list SidecarSets: %w", err)}
+	}
+	of := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(of), of); err != nil {
+		return sidecars{err: fmt.Errorf("read namespace %s, whose labels SidecarSets select: %w", namespace, err)}
+	}
+	return sidecars{sets: list.Items, namespace: of.Labels}
+}
+
+// askRestart writes the annotation that asks for a restart.
+func askRestart(object client.Object, containers []string, sets sidecars, now time.Time) error {
 	if template := podtemplate.Of(object); template != nil {
-		known := containersOf(template, object.GetNamespace(), sidecars)
+		known := containersOf(template, object.GetNamespace(), sets)
 		for _, name := range containers {
-			if !slices.Contains(known, name) {
+			switch {
+			case slices.Contains(known, name):
+			case sets.err != nil:
+				return fmt.Errorf("pods of %s have no container %s: by the template they have %s, and which ones SidecarSets add "+
+					"could not be read: %w", object.GetName(), name, strings.Join(known, ", "), sets.err)
+			default:
 				return fmt.Errorf("pods of %s have no container %s: by the template, and the SidecarSets that select them, they "+
 					"have %s", object.GetName(), name, strings.Join(known, ", "))
 			}
@@ -114,14 +142,14 @@ func askRestart(object client.Object, containers []string, sidecars []apps.Sidec
 }
 
 // containersOf returns the containers that pods of a template have, with those that SidecarSets add.
-func containersOf(template *corev1.PodTemplateSpec, namespace string, sidecars []apps.SidecarSet) (names []string) {
+func containersOf(template *corev1.PodTemplateSpec, namespace string, all sidecars) (names []string) {
 	for i := range template.Spec.Containers {
 		names = append(names, template.Spec.Containers[i].Name)
 	}
-	for i := range sidecars {
-		spec := &sidecars[i].Spec
+	for i := range all.sets {
+		spec := &all.sets[i].Spec
 		selection, err := inject.NewSelection(spec)
-		if err != nil || !selection.MatchesPod(template.Labels, namespace) {
+		if err != nil || !selection.Matches(template.Labels, namespace, all.namespace) {
 			continue
 		}
 		for j := range spec.Containers {

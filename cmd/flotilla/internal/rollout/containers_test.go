@@ -29,6 +29,9 @@ func TestRestartContainers(t *testing.T) {
 		UpgradeStrategy: apps.SidecarContainerUpgradeStrategy{UpgradeType: apps.SidecarContainerHotUpgrade}}}
 	others := sidecars.DeepCopy()
 	others.Spec.Selector.MatchLabels["app"] = "db"
+	elsewhere, here := sidecars.DeepCopy(), sidecars.DeepCopy()
+	elsewhere.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "bank"}}
+	here.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{topology.LabelFederated: ""}}
 	namespace := func(federated string) client.Object {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop",
 			Labels: map[string]string{topology.LabelFederated: federated}}}
@@ -73,6 +76,12 @@ func TestRestartContainers(t *testing.T) {
 			[]string{"envoy", "log-2"}, `{"at":"2026-03-04T05:06:07Z","containers":["envoy","log-2"]}`},
 		{"a container of a SidecarSet for other pods", []client.Object{namespace(""), daemon, others}, "clone/web",
 			[]string{"envoy"}, "they have app, proxy"},
+		{"a container of a SidecarSet for other namespaces", []client.Object{namespace(""), daemon, elsewhere}, "clone/web",
+			[]string{"envoy"}, "they have app, proxy"},
+		{"a container of a SidecarSet for this namespace", []client.Object{namespace(""), daemon, here}, "clone/web",
+			[]string{"envoy"}, `{"at":"2026-03-04T05:06:07Z","containers":["envoy"]}`},
+		{"a namespace that cannot be read", []client.Object{daemon, sidecars}, "clone/web", []string{"envoy"},
+			"which ones SidecarSets add could not be read: read namespace shop"},
 		{"another kind", []client.Object{namespace(""), daemon}, "ud/web", nil, "use flotilla rollout restart"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

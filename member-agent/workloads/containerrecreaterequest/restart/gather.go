@@ -24,7 +24,7 @@ func (r *restarter) gather(ctx context.Context, object client.Object, asked rest
 	if err != nil {
 		return f, false, err
 	}
-	f.pods, f.refused = pods.Active, r.refusals.of(pods.Active, f.now)
+	f.pods, f.refused = pods.Active, r.refusals.Of(pods.Active, f.now)
 	slices.SortFunc(f.pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	if err := r.gatherRequests(ctx, object.GetNamespace(), &f); err != nil {
 		return f, false, err

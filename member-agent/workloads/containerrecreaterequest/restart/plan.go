@@ -92,7 +92,9 @@ type plan struct {
 
 	waiting []*corev1.Pod
 	// idle are the requests that have not begun.
-	idle    []*v1beta1.ContainerRecreateRequest
+	idle []*v1beta1.ContainerRecreateRequest
+	// costly are those of idle whose pods are available apart from the mark: without them, one more pod is available.
+	costly  []*v1beta1.ContainerRecreateRequest
 	healthy int32
 	flights int
 }
@@ -140,6 +142,9 @@ func (f facts) look(pod *corev1.Pod, p *plan) {
 			p.flights++
 			if !begun(request) {
 				p.idle = append(p.idle, request)
+				if available {
+					p.costly = append(p.costly, request)
+				}
 			}
 		case !succeeded(request):
 			p.failed = cmp.Or(p.failed, fmt.Sprintf("pod %s: %s", pod.Name, why(request)))
@@ -235,12 +240,12 @@ func (f facts) choose(p *plan) {
 	}
 }
 
-// withdraw removes requests that have not begun while more pods are unavailable than the hub grants. It returns how many
-// more pods may become unavailable.
+// withdraw removes requests that have not begun while more pods are unavailable than the hub grants. Those of pods that
+// are unavailable anyway stay. It returns how many more pods may become unavailable.
 func (f facts) withdraw(p *plan, room int32) int32 {
-	for ; room < 0 && f.granted && len(p.idle) > 0; room++ {
-		p.remove = append(p.remove, p.idle[0])
-		p.idle, p.flights = p.idle[1:], p.flights-1
+	for ; room < 0 && f.granted && len(p.costly) > 0; room++ {
+		p.remove = append(p.remove, p.costly[0])
+		p.costly, p.flights = p.costly[1:], p.flights-1
 	}
 	return room
 }

@@ -237,6 +237,17 @@ func TestPlan(t *testing.T) {
 		{"the hub grants less, and both have begun", func(_ []*corev1.Pod, f *facts) {
 			f.unavailable, f.granted = 1, true
 		}, requests{"web-2": begunRequest(), "web-3": begunRequest()}, "left 4"},
+		{"the hub grants less, and the pod of a request is unavailable anyway", func(p []*corev1.Pod, f *facts) {
+			f.unavailable, f.granted = 0, true
+			mark(p[3])
+			setReady(p[3], false)
+		}, requests{"web-3": inFlight}, "left 4"},
+		{"the hub grants less: the request of the pod that was available is withdrawn", func(p []*corev1.Pod, f *facts) {
+			f.unavailable, f.granted = 1, true
+			mark(p[2])
+			mark(p[3])
+			setReady(p[3], false)
+		}, requests{"web-2": inFlight, "web-3": requestIn("")}, "remove r-web-2, left 4"},
 		{"a refused request: its pod loses the mark, and others go on", func(p []*corev1.Pod, f *facts) {
 			f.refused = map[string]string{"web-3": "quota"}
 			mark(p[3])

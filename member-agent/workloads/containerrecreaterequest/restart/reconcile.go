@@ -31,7 +31,7 @@ type restarter struct {
 	clock       clock.PassiveClock
 	kind        kind
 
-	refusals refusals
+	refusals *restarts.Refusals
 
 	mu sync.Mutex
 	// said is the last event about a workload.
@@ -98,6 +98,9 @@ func (r *restarter) carryOut(ctx context.Context, object client.Object, f facts,
 	}
 	if len(allowed)+created+p.flights == 0 {
 		waits = cmp.Or(p.waits, denied, refused)
+		r.refusals.Disruptions(p.waiting, refused != "", f.now)
+	} else {
+		r.refusals.Disruptions(f.pods, false, f.now)
 	}
 	return waits, errors.Join(errs...)
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/restarts"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
@@ -164,6 +165,9 @@ func Add(ctx context.Context, env *workload.Env) error {
 		}
 		env.Pods = pods
 	}
+	if env.Refusals == nil {
+		env.Refusals = &restarts.Refusals{}
+	}
 	for _, k := range kinds() {
 		if err := add(env, k); err != nil {
 			return fmt.Errorf("set up the restarts of %s: %w", k.gvk.Kind, err)
@@ -176,7 +180,8 @@ func add(env *workload.Env, k kind) error {
 	mgr := env.Manager
 	name := strings.ToLower(k.gvk.Kind) + "-restart"
 	r := &restarter{client: mgr.GetClient(), pods: env.Pods, gate: env.Gate, disruptions: env.Disruptions, kind: k,
-		clock: env.Clock, events: mgr.GetEventRecorder("flotilla-restart"), said: map[types.NamespacedName]string{}}
+		clock: env.Clock, events: mgr.GetEventRecorder("flotilla-restart"), said: map[types.NamespacedName]string{},
+		refusals: env.Refusals}
 	if r.clock == nil {
 		r.clock = clock.RealClock{}
 	}

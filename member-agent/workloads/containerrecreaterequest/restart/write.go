@@ -45,7 +45,7 @@ func (r *restarter) create(
 		return "", nil
 	case workload.Refused(err):
 		why := workload.Note(err)
-		r.refusals.note(pod.UID, why, f.now)
+		r.refusals.Request(pod.UID, why, f.now)
 		return refusal(pod.Name, why), r.mark(ctx, pod, false)
 	}
 	return "", fmt.Errorf("restart pod %s: %w", pod.Name, err)

@@ -17,6 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	policy "github.com/flotilla-dev/flotilla/apis/policy/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/disruption"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/restarts"
 )
 
 func clientOf(t *testing.T, createErr error, objects ...client.Object) client.Client {
@@ -69,7 +72,7 @@ func TestRefusedRequestTakesTheMark(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pod := markedPod("CloneSet")
-			r := &restarter{client: clientOf(t, tt.err, pod), kind: kinds()[0]}
+			r := &restarter{client: clientOf(t, tt.err, pod), kind: kinds()[0], refusals: &restarts.Refusals{}}
 			f := facts{order: orderOf(t), now: asked}
 			why, err := r.create(t.Context(), &v1beta1.CloneSet{}, pod, f)
 			if tt.refused != strings.Contains(why, "has not started yet") || (err != nil) != (tt.err != nil && !tt.refused) {
@@ -78,13 +81,61 @@ func TestRefusedRequestTakesTheMark(t *testing.T) {
 			if isStillMarked(t, r.client) == tt.refused {
 				t.Errorf("marked: %t", !tt.refused)
 			}
-			if got := r.refusals.of([]*corev1.Pod{pod}, asked.Add(askedAgain-1)); (got["web-0"] != "") != tt.refused {
+			if got := r.refusals.Of([]*corev1.Pod{pod}, asked.Add(restarts.AskedAgain-1)); (got["web-0"] != "") != tt.refused {
 				t.Errorf("%v", got)
 			}
-			if got := r.refusals.of([]*corev1.Pod{pod}, asked.Add(askedAgain)); len(got) > 0 {
+			if got := r.refusals.Of([]*corev1.Pod{pod}, asked.Add(restarts.AskedAgain)); len(got) > 0 {
 				t.Errorf("after a minute: %v", got)
 			}
 		})
+	}
+}
+
+// refusing is PodUnavailableBudgets that refuse the pods of these names.
+type refusing []string
+
+func (r refusing) Ask(
+	context.Context, string, policy.PubOperation, []*corev1.Pod, bool,
+) (map[string]*disruption.Refusal, error) {
+	out := map[string]*disruption.Refusal{}
+	for _, name := range r {
+		out[name] = &disruption.Refusal{}
+	}
+	return out, nil
+}
+
+// TestRefusedDisruptions: while budgets refuse the only pod that is to restart next, all that wait count as refused, and
+// none does once one restarts.
+func TestRefusedDisruptions(t *testing.T) {
+	pods := []*corev1.Pod{podOf("web-0", true), podOf("web-1", true)}
+	for _, pod := range pods {
+		pod.Namespace, pod.UID = "shop", types.UID(pod.Name)
+	}
+	r := &restarter{client: clientOf(t, nil, pods[0], pods[1]), kind: kinds()[0], refusals: &restarts.Refusals{}}
+	f := facts{order: orderOf(t), now: asked, pods: pods, replicas: 2, unavailable: 1, granted: true}
+	for _, tt := range []struct {
+		refused refusing
+		change  func(*plan)
+		want    bool
+	}{
+		{refusing{"web-1"}, nil, true},
+		{refusing{"web-1"}, func(p *plan) { p.flights = 1 }, false},
+		{refusing{"web-1"}, nil, true},
+		{nil, nil, false},
+	} {
+		r.disruptions = tt.refused
+		p := makePlan(f)
+		if tt.change != nil {
+			tt.change(&p)
+		}
+		if _, err := r.carryOut(t.Context(), &v1beta1.CloneSet{}, f, p); err != nil {
+			t.Fatal(err)
+		}
+		for _, pod := range pods {
+			if got := r.refusals.Refused(pod.UID, asked); got != tt.want {
+				t.Errorf("%v: pod %s is refused: %t", tt.refused, pod.Name, got)
+			}
+		}
 	}
 }
 
