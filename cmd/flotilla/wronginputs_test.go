@@ -299,7 +299,7 @@ func TestWrongInputs(t *testing.T) {
 
 		// An error of a verb.
 		"a workload without its kind":  {s.verb, "why web", "write KIND/NAME, as in ud/web"},
-		"a kind that no hub places":    {s.verb, "why pod/web", `"pod" is no kind that the hub places; the kinds are`},
+		"a kind that no hub places":    {s.verb, "why pod/web", `"pod" is no kind that the hub places: name the workload`},
 		"a kind of one cluster":        {s.verb, "why ephemeraljob/web", "apply the EphemeralJob in the member that runs"},
 		"a kind of Kubernetes":         {s.verb, "why deployment/web", "put the pod template into a UnitedDeployment"},
 		"a workload that is not there": {s.verb, "why clone/none -n shop", "there is no CloneSet shop/none"},

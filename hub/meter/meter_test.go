@@ -197,8 +197,7 @@ func TestPodsOfOtherWorkloads(t *testing.T) {
 	objects := []client.Object{member("east", metav1.ConditionTrue)}
 	use := work.SubsetUse{Desired: 3, Total: 3, Ready: 3, Available: 3}
 	for _, gvk := range []schema.GroupVersionKind{apps.CloneSetKind, apps.SidecarSetKind, v1alpha1.PodProbeMarkerKind,
-		policy.PodUnavailableBudgetKind, apps.ResourceDistributionKind, apps.ImagePullJobKind,
-		apps.ImageListPullJobKind} {
+		policy.PodUnavailableBudgetKind, apps.ResourceDistributionKind, apps.ImagePullJobKind} {
 		key := wire.Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: "shop", Name: "api"}
 		w := order("east", strings.ToLower(gvk.Kind), 1, &work.Report{Sequence: 1, InUse: []work.SubsetUse{use}},
 			metav1.ConditionTrue)

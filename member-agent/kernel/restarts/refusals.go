@@ -12,8 +12,8 @@ import (
 // AskedAgain is how long a refusal counts. After that a request that was refused is created again.
 const AskedAgain = time.Minute
 
-// Refusals are the pods that may not restart, as of a short while ago. The zero value knows none, and so does nil. It is
-// safe for concurrent use.
+// Refusals are the pods that may not restart, as of a short while ago. The zero value knows none, and so does nil. It
+// is safe for concurrent use.
 type Refusals struct {
 	mu sync.Mutex
 	// requests were refused by the API server, disruptions by PodUnavailableBudgets.

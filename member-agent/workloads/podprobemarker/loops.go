@@ -110,7 +110,8 @@ func markedKeys(spec *v1alpha1.PodProbeMarkerSpec) []string {
 func (l loops) sentence(marker *v1alpha1.PodProbeMarker) string {
 	for _, key := range slices.Sorted(maps.Keys(l[marker.Name])) {
 		return fmt.Sprintf("markerPolicy sets %s, which is left out: PodProbeMarker %s selects by it, and marks pods by "+
-			"whose labels this one selects, so they would change each other without end; use another key", key, l[marker.Name][key])
+			"whose labels this one selects, so they would change each other without end; use another key", key,
+			l[marker.Name][key])
 	}
 	return ""
 }

@@ -92,7 +92,8 @@ func TestSidecarImagesArePulledAhead(t *testing.T) {
 // TestPullsAheadForUpdatedPodsAlone: nodes of pods that updateStrategy.selector leaves out pull nothing.
 func TestPullsAheadForUpdatedPodsAlone(t *testing.T) {
 	s := aheadScope()
-	s.set.Spec.UpdateStrategy.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web", "canary": "yes"},
+	s.set.Spec.UpdateStrategy.Selector = &metav1.LabelSelector{
+		MatchLabels:      map[string]string{"app": "web", "canary": "yes"},
 		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "old", Operator: metav1.LabelSelectorOpDoesNotExist}}}
 	selector, err := metav1.LabelSelectorAsSelector(s.jobAhead(&ahead.Wish{}, "shop", "log", "log:2").Spec.PodSelector)
 	if got, want := fmt.Sprint(selector), "app in (web),app in (web),canary in (yes),!old"; err != nil || got != want {

@@ -17,7 +17,9 @@ import (
 )
 
 // gather reads what the plan needs. It reports false for a workload that is not to be acted on here.
-func (r *restarter) gather(ctx context.Context, object client.Object, asked restarts.Order) (f facts, ours bool, err error) {
+func (r *restarter) gather(
+	ctx context.Context, object client.Object, asked restarts.Order,
+) (f facts, ours bool, err error) {
 	f = facts{order: asked, now: r.clock.Now(), requests: map[string]*v1beta1.ContainerRecreateRequest{},
 		busy: map[string]string{}}
 	pods, err := r.pods.Observe(object.GetUID(), nil)

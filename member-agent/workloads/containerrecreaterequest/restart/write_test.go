@@ -104,8 +104,8 @@ func (r refusing) Ask(
 	return out, nil
 }
 
-// TestRefusedDisruptions: while budgets refuse the only pod that is to restart next, all that wait count as refused, and
-// none does once one restarts.
+// TestRefusedDisruptions: while budgets refuse the only pod that is to restart next, all that wait count as refused,
+// and none does once one restarts.
 func TestRefusedDisruptions(t *testing.T) {
 	pods := []*corev1.Pod{podOf("web-0", true), podOf("web-1", true)}
 	for _, pod := range pods {
