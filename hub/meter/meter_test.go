@@ -214,7 +214,7 @@ func TestPodsOfOtherWorkloads(t *testing.T) {
 		"flotilla_member_replicas{member=east,state=ready}": 3, "flotilla_member_replicas{member=east,state=available}": 3,
 	})
 	w.expect("flotilla_allowance_share{limit=update", map[string]float64{
-		"flotilla_allowance_share{limit=update,member=east}": 7})
+		"flotilla_allowance_share{limit=update,member=east}": 6})
 }
 
 func TestPlanChanges(t *testing.T) {
