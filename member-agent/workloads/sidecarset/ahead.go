@@ -116,7 +116,7 @@ func (s *scope) atOnce() bool {
 func (s *scope) jobAhead(wish *ahead.Wish, namespace, container, image string) *v1beta1.ImagePullJob {
 	job := &v1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: s.latest.Name + "-" + container,
-		Labels: map[string]string{labelPullsFor: string(s.set.UID)},
+		Labels:          map[string]string{labelPullsFor: string(s.set.UID)},
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s.set, v1beta1.SidecarSetKind)},
 	}}
 	job.Spec.Image, job.Spec.Parallelism = image, wish.Parallelism
