@@ -129,7 +129,7 @@ func (f *fleet) collect(ctx context.Context, out chan<- prometheus.Metric) {
 	}
 }
 
-// addPlacement adds what a decision gives to members that there are. pods tells whether its replicas are pods.
+// addPlacement adds what a decision gives to members that there are. pods says whether its replicas are pods.
 func addPlacement(all map[string]*sums, unplaced map[string]int64, spec *topology.WorkloadPlacementSpec, pods bool) {
 	for i := range spec.Cells {
 		c := &spec.Cells[i]

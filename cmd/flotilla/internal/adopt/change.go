@@ -31,7 +31,7 @@ import (
 type change struct {
 	// Replicas that run there, 0 for a kind that has none: each member has the whole object.
 	Replicas int64
-	// Restarts tells that pods would restart.
+	// Restarts reports whether pods would restart.
 	Restarts bool
 	// Fields that would change, as paths, sorted; limits of the rollout are left out.
 	Fields []string
@@ -58,7 +58,7 @@ func (c *change) pods(kind schema.GroupKind) string {
 	return fmt.Sprintf("%d replicas, 0 pods would restart", c.Replicas)
 }
 
-// whole tells whether each member gets objects of the kind whole, without replicas that are divided.
+// whole reports whether each member gets objects of the kind whole, without replicas that are divided.
 func whole(kind schema.GroupKind) bool { return kinds.Workloads()[kind].Mode == kinds.PerMember }
 
 // forecast asks the member's API server what the object would become there, in a dry run.

@@ -38,7 +38,7 @@ type reader struct {
 }
 
 func newReader(cfg *rest.Config, scheme *runtime.Scheme, f *facts) (*reader, error) {
-	// What the API server warns of a dry run concerns nobody.
+	// What the API server warns of a dry run concerns no person.
 	cfg = rest.CopyConfig(cfg)
 	cfg.WarningHandler = rest.NoWarnings{}
 	core, err := clientgo.NewForConfig(cfg)

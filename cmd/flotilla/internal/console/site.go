@@ -283,7 +283,7 @@ func idOf(ctx context.Context, core clientgo.Interface) string {
 	return string(system.UID)
 }
 
-// quiet returns a configuration for a few questions whose warnings nobody needs.
+// quiet returns a configuration for a few questions. What the API server warns of is left out.
 func quiet(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.WarningHandler = rest.NoWarnings{}

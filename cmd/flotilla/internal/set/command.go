@@ -28,7 +28,7 @@ import (
 // manager is the field manager of what the verbs write.
 const manager = client.FieldOwner("flotilla-set")
 
-// attempts is how often a change is made anew when another writer changed the workload at the same time.
+// attempts is how often a change is made again when another writer changed the workload at the same time.
 const attempts = 10
 
 // NewCommand returns the verb with its own verbs.
