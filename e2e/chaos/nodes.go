@@ -191,7 +191,7 @@ func (w *nodework) unrest(ctx context.Context, users []*user) string {
 			return why
 		}
 		for _, u := range users {
-			if !u.restarts {
+			if u.restarts == 0 {
 				continue
 			}
 			if why := u.unrestarted(ctx, w.h.Members[name].Client, pods.Items); why != "" {

@@ -34,19 +34,20 @@ type scene struct {
 	numbers []any
 	// evictable is how many pods a budget lets be unavailable, 0 for no budget. It is no less than the strategies allow.
 	evictable int32
-	// restarts: the user restarts the containers of its pods, too.
-	restarts bool
+	// restarts is in how many of a hundred changes the user restarts the containers of its pods.
+	restarts int
 }
 
 func scenes() []scene {
 	return []scene{
-		{"slow", kinds.CloneSet(), 21, 30, 8, inPlace, [][2]any{{3, 0}, {"20%", 0}, {4, 0}}, nil, 6, true},
-		{"quick", kinds.CloneSet(), 6, 18, 3, reCreate, [][2]any{{0, 2}, {1, 1}, {"25%", "10%"}, {1, 0}}, nil, 0, true},
+		{"slow", kinds.CloneSet(), 21, 30, 8, inPlace, [][2]any{{3, 0}, {"20%", 0}, {4, 0}}, nil, 6, 20},
+		{"quick", kinds.CloneSet(), 6, 18, 3, reCreate, [][2]any{{0, 2}, {1, 1}, {"25%", "10%"}, {1, 0}}, nil, 0, 20},
 		{"web", kinds.UnitedDeployment(), 8, 20, 3, inPlace, [][2]any{{"25%", 0}, {1, 0}, {2, 1}},
-			[]any{nil, "25%", "75%", 2}, 5, false},
-		{"db", kinds.StatefulSet(), 6, 15, 3, inPlace, [][2]any{{2, 0}, {"25%", 0}, {1, 0}}, nil, 0, true},
-		{"log", inOrder(kinds.StatefulSet()), 3, 7, 1, reCreate, [][2]any{{1, 0}}, nil, 0, true},
-		{injectedScene, kinds.CloneSet(), 9, 15, 1, inPlace, [][2]any{{"100%", 0}}, nil, 0, false},
+			[]any{nil, "25%", "75%", 2}, 5, 0},
+		{"db", kinds.StatefulSet(), 6, 15, 3, inPlace, [][2]any{{2, 0}, {"25%", 0}, {1, 0}}, nil, 0, 20},
+		{"log", inOrder(kinds.StatefulSet()), 3, 7, 1, reCreate, [][2]any{{1, 0}}, nil, 0, 20},
+		{"again", kinds.CloneSet(), 9, 12, 3, inPlace, [][2]any{{2, 0}, {1, 0}}, nil, 0, 75},
+		{injectedScene, kinds.CloneSet(), 9, 15, 1, inPlace, [][2]any{{"100%", 0}}, nil, 0, 0},
 	}
 }
 
@@ -150,8 +151,7 @@ func (u *user) play(ctx context.Context) {
 
 // act does one thing.
 func (u *user) act(ctx context.Context) error {
-	const oneOf = 5
-	if u.restarts && u.draw.IntN(oneOf) == 0 {
+	if u.restarts > 0 && u.draw.IntN(100) < u.restarts {
 		return u.restart(ctx)
 	}
 	switch n := u.draw.IntN(100); {

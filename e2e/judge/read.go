@@ -33,7 +33,8 @@ func ReadPod(pod *corev1.Pod, gone bool) *Pod {
 	gate := podstate.Condition(pod, apps.InPlaceUpdateReady)
 	p.Updating = gate != nil && gate.Status != corev1.ConditionTrue || RunsOldImage(pod)
 	gate = podstate.Condition(pod, podready.Condition)
-	p.Restarting = gate != nil && gate.Status != corev1.ConditionTrue
+	_, marked := pod.Labels[apps.LabelRestarting]
+	p.Restarting = gate != nil && gate.Status != corev1.ConditionTrue || marked && !podstate.Ready(pod)
 	if ready := podstate.Condition(pod, corev1.PodReady); ready != nil {
 		p.Ready, p.ReadySince = podstate.Ready(pod) && !p.Updating && !p.Restarting && p.Active, ready.LastTransitionTime.Time
 	}
