@@ -47,11 +47,6 @@ func sabotages() []sabotage {
 			"if Available(pod, now) { // what was let go counts as available until it is gone",
 		},
 		{
-			"restart-room", "member-agent/workloads/containerrecreaterequest/restart/plan.go",
-			"room := f.withdraw(p, f.unavailable-max(f.replicas-p.healthy, 0))",
-			"room := int32(len(f.pods)) // all pods restart at once",
-		},
-		{
 			"server-time", "member-agent/kernel/servertime/servertime.go",
 			"return c.begun.Add(c.WithTicker.Since(c.begun) + c.shift)",
 			"return c.WithTicker.Now() // the clock of the machine is believed, wrong or set",

@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -112,40 +110,6 @@ func (r *restarter) carryOut(ctx context.Context, object client.Object, f facts,
 		waits = cmp.Or(p.waits, denied, refused)
 	}
 	return waits, errors.Join(errs...)
-}
-
-// mostAsked is of how many pods it is asked again in one pass whether their requests are still refused.
-const mostAsked = 10
-
-// askAgain asks whether pods may still not restart that were refused a while ago. It needs no grant of a hub, because
-// it changes nothing.
-func (r *restarter) askAgain(ctx context.Context, object client.Object, f *facts) error {
-	if f.order.At == "" || f.stopped {
-		return nil
-	}
-	open := slices.DeleteFunc(slices.Clone(f.pods), f.order.Through)
-	requests, disruptions := r.refusals.Due(open, f.now)
-	for _, pod := range requests[:min(len(requests), mostAsked)] {
-		err := r.client.Create(ctx, r.requestFor(object, pod, *f), workload.FieldOwner, client.DryRunAll)
-		switch {
-		case err == nil, apierrors.IsAlreadyExists(err):
-			r.refusals.Allow(pod.UID)
-		case workload.Refused(err):
-			r.refusals.Request(pod.UID, workload.Note(err), f.now)
-		default:
-			return fmt.Errorf("ask whether pod %s may restart: %w", pod.Name, err)
-		}
-	}
-	f.refused = r.refusals.Of(f.pods, f.now)
-	if r.disruptions == nil || len(disruptions) == 0 {
-		return nil
-	}
-	refused, err := r.disruptions.Ask(ctx, object.GetNamespace(), policy.PubUpdateOperation, disruptions, true)
-	if err != nil {
-		return fmt.Errorf("ask whether pods may restart: %w", err)
-	}
-	r.refusals.Disruptions(disruptions, len(refused) == len(disruptions), f.now)
-	return nil
 }
 
 // allowed returns the pods that PodUnavailableBudgets let become unavailable, and why they refuse another one.
