@@ -45,7 +45,8 @@ func (m *Member) pull(ctx context.Context, name string, n *node, image *v1beta1.
 		delete(n.running, stop.Key)
 	}
 	for _, start := range plan.Start {
-		n.running[start.Key] = &pulling{images.Running{Version: start.Version, Since: now}, now.Add(m.upTo(longestPull))}
+		n.running[start.Key] = &pulling{images.Running{Version: start.Version, Since: now},
+			now.Add(m.upTo(longestPull))}
 	}
 	if equality.Semantic.DeepEqual(image.Status, plan.Status) {
 		return nil

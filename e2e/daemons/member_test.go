@@ -44,14 +44,16 @@ func nodeWith(t *testing.T, o Options) (*Member, client.Client) {
 	probe.Spec.PodProbes = []v1alpha1.PodProbe{{Namespace: namespace, Name: "web-1", UID: "u1",
 		Probes: []v1alpha1.ContainerProbe{{Name: "roles#leader", ContainerName: "main"}}}}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(pod, request, image, probe).
-		WithObjects(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "n"}}, pod, request, image, probe).Build()
+		WithObjects(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "n"}}, pod, request, image, probe).
+		Build()
 	return newMember(c, c, o), c
 }
 
 // runs is the container main after some restarts.
 func runs(restarts int32) corev1.ContainerStatus {
 	return corev1.ContainerStatus{Name: "main", ContainerID: fmt.Sprint("sim://", restarts), RestartCount: restarts,
-		Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(began)}}}
+		Ready: true,
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(began)}}}
 }
 
 // TestAContainerRestartsOnce: one request stops one container, whenever the daemon is killed.

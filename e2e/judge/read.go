@@ -36,7 +36,8 @@ func ReadPod(pod *corev1.Pod, gone bool) *Pod {
 	_, marked := pod.Labels[apps.LabelRestarting]
 	p.Restarting = gate != nil && gate.Status != corev1.ConditionTrue || marked && !podstate.Ready(pod)
 	if ready := podstate.Condition(pod, corev1.PodReady); ready != nil {
-		p.Ready, p.ReadySince = podstate.Ready(pod) && !p.Updating && !p.Restarting && p.Active, ready.LastTransitionTime.Time
+		p.Ready = podstate.Ready(pod) && !p.Updating && !p.Restarting && p.Active
+		p.ReadySince = ready.LastTransitionTime.Time
 	}
 	return p
 }
