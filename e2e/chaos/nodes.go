@@ -125,7 +125,7 @@ func (s *stage) workNodes(ctx context.Context, namespace string, draw *rand.Rand
 		"spec": map[string]any{
 			"selector": map[string]any{"matchLabels": map[string]any{"app": injectedScene}},
 			"probes": []any{map[string]any{"name": "leader", "containerName": "main",
-				"probe":        map[string]any{"tcpSocket": map[string]any{"port": int64(80)}},
+				"probe": map[string]any{"tcpSocket": map[string]any{"port": int64(80)}},
 				"markerPolicy": []any{policy(v1alpha1.ProbeSucceeded, leader),
 					policy(v1alpha1.ProbeFailed, follower)}}},
 		},
