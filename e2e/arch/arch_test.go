@@ -62,7 +62,8 @@ func layers() []layer {
 		all = append(all, layer{part: "member-agent/kernel/" + name, own: kernel, pure: true,
 			why: "it is a pure part of the kernel"})
 	}
-	shared := []string{"member-agent/kernel/history", "member-agent/kernel/budget", "member-agent/kernel/conditions"}
+	shared := []string{"member-agent/kernel/history", "member-agent/kernel/budget", "member-agent/kernel/conditions",
+		"member-agent/kernel/expr"}
 	decides := append([]string{"apis", "topology"}, shared...)
 	decides = append(decides, pureHub()...)
 	all = append(all, layer{part: "hub/wire/karmada", own: append([]string{"apis", "topology", "hub"}, shared...),
@@ -88,7 +89,7 @@ func layers() []layer {
 		layer{part: "hub/checks", own: append([]string{"apis", "topology", "hub", "member-agent/kernel/endpoint"}, shared...),
 			why: "checks of waves and of jobs ask addresses with the same refusals"},
 		layer{part: "hub", own: append([]string{"apis", "topology", "hub"}, shared...),
-			why: "the hub shares history, budget and conditions with the agent, and hub/checks the dialler"},
+			why: "the hub shares history, budget, conditions and expr with the agent, and hub/checks the dialler"},
 		layer{part: "cmd", own: []string{"apis", "topology", "hub", "member-agent", "cmd", "e2e"},
 			why: "a binary may use everything; e2e/fleet runs the clusters of flotilla try"},
 		layer{part: "e2e", own: []string{"apis", "topology", "hub", "member-agent", "cmd", "e2e"},
@@ -99,7 +100,7 @@ func layers() []layer {
 // pureKernel are the packages of the kernel that use no client and no clock.
 func pureKernel() []string {
 	return []string{
-		"budget", "completions", "conditions", "cron", "delta", "history/normal",
+		"budget", "completions", "conditions", "cron", "delta", "expr", "history/normal",
 		"history/sidecars", "inplace", "launch", "lifecycle", "marks", "order",
 		"pernode", "podname", "podready", "podstate", "spread", "waits",
 	}

@@ -4,19 +4,22 @@
 //	make chaos CHAOSFLAGS="-runs 3 -seed 7 -for 60s"
 //	make chaos CHAOSFLAGS="-runs 3 -by-date"
 //
-// One fleet is started for all runs. Each run has a namespace of its own with three CloneSets, two StatefulSets (one
+// One fleet is started for all runs. Each run has a namespace of its own with four CloneSets, two StatefulSets (one
 // Parallel, one OrderedReady) and a UnitedDeployment, and PodUnavailableBudgets for the pods of one CloneSet and of
-// the UnitedDeployment. A SidecarSet adds a sidecar to the pods of a third CloneSet, and the user changes its image.
-// The user rolls out images (some of which cannot be pulled), undoes, scales, pauses, resumes,
-// and changes partition, maxUnavailable, maxSurge, and the numbers of the UnitedDeployment's subsets. Faults cut
-// members off from the hub and join them again, kill and restart the hub, agents and API servers, answer 429, 500 and
-// 503, delay watches, make pods fail, remove nodes and bring them back, evict many pods at a time, drain members and
-// take that back half way, and set clocks wrong by minutes and right again. With every third seed one member is cut
-// off for longer than its lease, in the middle of the first rollout. With every next one a member is lost with the
-// pods of its StatefulSets, fenced, and returns with an order for ordinals that run elsewhere. With the seed after
-// that the clock of one agent is fast by minutes, for most of the storm. Then all faults end, and the world must come
-// to rest with the numbers that the user asked for; at rest nothing is written (I5), and killing every program changes
-// no pod (I3).
+// the UnitedDeployment. A SidecarSet adds a sidecar to the pods of a third CloneSet, and the user changes its
+// image. Package daemons plays the node daemons, which are killed, too: the user restarts containers of CloneSets
+// and StatefulSets beside their rollouts, those of one CloneSet most of the time, and has images pulled. A
+// PodProbeMarker marks the pods that have the sidecar. The user rolls out images (some of which cannot be pulled),
+// undoes, scales, pauses, resumes, and changes partition, maxUnavailable, maxSurge, and the numbers of the
+// UnitedDeployment's subsets. Faults cut members off from the hub and join them again, kill and restart the hub,
+// agents and API servers, answer 429, 500 and 503, delay watches, make pods fail, remove nodes and bring them back,
+// evict many pods at a time, drain members and take that back half way, and set clocks wrong by minutes and right
+// again. With every third seed one member is cut off for longer than its lease, in the middle of the first rollout.
+// With every next one a member is lost with the pods of its StatefulSets, fenced, and returns with an order for
+// ordinals that run elsewhere. With the seed after that the clock of one agent is fast by minutes, for most of the
+// storm. Then all faults end, and the world must come to rest with the numbers that the user asked for; at rest
+// nothing is written (I5), and killing every program changes no pod (I3). Every pod has been through the last
+// restart of its workload then, image jobs have ended with true numbers, and marks are what probes say.
 //
 // # What is judged
 //

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/daemons"
 	"github.com/flotilla-dev/flotilla/e2e/faultproxy"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
@@ -29,7 +30,9 @@ type faults struct {
 	h         *harness.Harness
 	recorder  *recorder
 	proxies   map[string]*faultproxy.Proxy // by name
-	clocks    string                       // folder of the programs' clocks
+	daemons   map[string]*daemons.Member   // by member
+	nodework  *nodework
+	clocks    string // folder of the programs' clocks
 	namespace string
 	draw      *rand.Rand
 
@@ -62,7 +65,7 @@ func (f *faults) kinds() []struct {
 		make   func(ctx context.Context, draw *rand.Rand)
 	}{
 		{20, f.cutOff}, {18, f.killAgent}, {10, f.killHub}, {14, f.answerBadly}, {16, f.holdBack}, {12, f.sicken},
-		{8, f.removeNode}, {4, f.restartServer}, {12, f.setClock}, {12, f.drain}, {20, f.evict},
+		{8, f.removeNode}, {4, f.restartServer}, {12, f.setClock}, {12, f.drain}, {20, f.evict}, {20, f.killDaemon},
 	}
 }
 
@@ -356,6 +359,7 @@ func (f *faults) removeNode(ctx context.Context, draw *rand.Rand) {
 	}
 	node := &nodes.Items[draw.IntN(len(nodes.Items))]
 	away := upTo(draw, 15*time.Second)
+	f.nodework.away(member, node.Name)
 	said := func(format string, args ...any) { f.note(member, format, args...) }
 	said("node %s goes, with its pods", node.Name)
 	life, stop := context.WithTimeout(context.WithoutCancel(ctx), nodeLimit)

@@ -202,6 +202,7 @@ func (r *result) add(one *result) {
 	a.Foreign, a.Placements, a.UserChanges = a.Foreign+b.Foreign, a.Placements+b.Placements, a.UserChanges+b.UserChanges
 	a.LargestDown, a.LargestAdded = max(a.LargestDown, b.LargestDown), max(a.LargestAdded, b.LargestAdded)
 	a.Suspicions, a.SidecarUpdates = a.Suspicions+b.Suspicions, a.SidecarUpdates+b.SidecarUpdates
+	a.Restarts += b.Restarts
 }
 
 // open starts the fleet with a proxy at every link of our programs, and the recorder. The returned function ends all of
@@ -239,6 +240,9 @@ func open(ctx context.Context, o options, out io.Writer) (*stage, func() error, 
 	}
 	if err == nil {
 		err = s.recorder.start(life, s.h, scheme)
+	}
+	if err == nil {
+		err = s.startDaemons(life, o.seed)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, end())

@@ -23,11 +23,12 @@ func (r *result) line(out io.Writer, number int) {
 		faults = append(faults, fmt.Sprintf("%d %s", r.faults[kind], kind))
 	}
 	fmt.Fprintf(out, "run %d, seed %d: %d changes by the user; %s; at rest after %.0f s; %d events, %d pods taken down "+
-		"by us and %d by others, %d created, %d updates of sidecars, %d placements; most down by us at once %d, most "+
+		"by us and %d by others, %d created, %d updates of sidecars, %d restarts of containers, "+
+		"%d placements; most down by us at once %d, most "+
 		"added %d, %d suspicions; the machine stood still for %.1f s of %.0f s, programs for %.1f s; "+
 		"took %.0f s (%s); %d violations: %s\n",
 		number, r.seed, r.changes, strings.Join(faults, ", "), r.rest.Seconds(), p.Entries, p.Disruptions, p.Foreign,
-		p.Creations, p.SidecarUpdates, p.Placements,
+		p.Creations, p.SidecarUpdates, p.Restarts, p.Placements,
 		p.LargestDown, p.LargestAdded, p.Suspicions, r.stood.Seconds(), r.length.Seconds(), r.slow.Seconds(),
 		r.took.Seconds(),
 		strings.Join(r.lap.text, ", "), len(p.Violations), r.verdict)

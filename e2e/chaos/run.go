@@ -19,6 +19,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/audit"
+	"github.com/flotilla-dev/flotilla/e2e/daemons"
 	"github.com/flotilla-dev/flotilla/e2e/faultproxy"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
 	"github.com/flotilla-dev/flotilla/e2e/judge"
@@ -30,6 +31,8 @@ type stage struct {
 	h        *harness.Harness
 	recorder *recorder
 	proxies  map[string]*faultproxy.Proxy
+	daemons  map[string]*daemons.Member
+	nodework *nodework // of the run
 	deadline time.Duration
 	out      io.Writer
 	keep     string         // folder for what helps to understand a violation
@@ -95,6 +98,7 @@ func (s *stage) play(ctx context.Context, seed uint64, length time.Duration) (re
 		return res, err
 	}
 	f := &faults{h: s.h, recorder: s.recorder, proxies: s.proxies, clocks: s.clocks, namespace: namespace,
+		daemons: s.daemons, nodework: s.nodework,
 		draw: rand.New(rand.NewPCG(seed, 1)), busy: map[string]bool{}, made: res.faults}
 	res.lap.end("beginning")
 	stormy := time.Now()
@@ -103,6 +107,7 @@ func (s *stage) play(ctx context.Context, seed uint64, length time.Duration) (re
 	for _, u := range users {
 		group.Go(func() { u.play(storm) })
 	}
+	group.Go(func() { s.nodework.play(storm) })
 	group.Go(func() { f.play(storm, ctx, long) })
 	group.Wait()
 	stop()
@@ -137,6 +142,7 @@ func (s *stage) play(ctx context.Context, seed uint64, length time.Duration) (re
 	for _, u := range users {
 		res.changes += u.changes
 	}
+	res.changes += s.nodework.changes
 	res.stood, res.slow = s.recorder.stood(stormy, calm)
 	res.verdict = judge.Decide(judged.Violations, res.stood, res.length)
 	if len(judged.Violations) > 0 {
@@ -199,6 +205,9 @@ func (s *stage) prepare(ctx context.Context, seed uint64, long longFault, draw *
 		}
 		users = append(users, u)
 	}
+	if s.nodework, err = s.workNodes(ctx, ns.Name, rand.New(rand.NewPCG(seed, 3))); err != nil {
+		return "", nil, err
+	}
 	if err := s.protect(ctx, ns.Name, users); err != nil {
 		return "", nil, fmt.Errorf("protect the pods of seed %d: %w", seed, err)
 	}
@@ -250,6 +259,9 @@ func (s *stage) atRest(ctx context.Context, users []*user) (why string) {
 		}
 		if why = s.apart(ctx); why == "" {
 			why = s.behind(ctx, users[0].namespace)
+		}
+		if why == "" {
+			why = s.nodework.unrest(ctx, users)
 		}
 		return why == "", nil
 	})
@@ -305,6 +317,7 @@ func (s *stage) settle(ctx context.Context, f *faults, users []*user) []judge.Vi
 	}
 	last, stop := context.WithTimeout(ctx, s.deadline)
 	defer stop()
+	s.nodework.calm()
 	for _, u := range users {
 		if err := u.finish(last); err != nil {
 			return []judge.Violation{{At: time.Now(), Rule: judge.RuleRest, What: err.Error()}}

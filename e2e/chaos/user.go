@@ -34,19 +34,25 @@ type scene struct {
 	numbers []any
 	// evictable is how many pods a budget lets be unavailable, 0 for no budget. It is no less than the strategies allow.
 	evictable int32
+	// restarts is in how many of a hundred changes the user restarts the containers of its pods.
+	restarts int
 }
 
 func scenes() []scene {
 	return []scene{
-		{"slow", kinds.CloneSet(), 21, 30, 8, inPlace, [][2]any{{3, 0}, {"20%", 0}, {4, 0}}, nil, 6},
-		{"quick", kinds.CloneSet(), 6, 18, 3, reCreate, [][2]any{{0, 2}, {1, 1}, {"25%", "10%"}, {1, 0}}, nil, 0},
+		{"slow", kinds.CloneSet(), 21, 30, 8, inPlace, [][2]any{{3, 0}, {"20%", 0}, {4, 0}}, nil, 6, 20},
+		{"quick", kinds.CloneSet(), 6, 18, 3, reCreate, [][2]any{{0, 2}, {1, 1}, {"25%", "10%"}, {1, 0}}, nil, 0, 20},
 		{"web", kinds.UnitedDeployment(), 8, 20, 3, inPlace, [][2]any{{"25%", 0}, {1, 0}, {2, 1}},
-			[]any{nil, "25%", "75%", 2}, 5},
-		{"db", kinds.StatefulSet(), 6, 15, 3, inPlace, [][2]any{{2, 0}, {"25%", 0}, {1, 0}}, nil, 0},
-		{"log", inOrder(kinds.StatefulSet()), 3, 7, 1, reCreate, [][2]any{{1, 0}}, nil, 0},
-		{injectedScene, kinds.CloneSet(), 9, 15, 1, inPlace, [][2]any{{"100%", 0}}, nil, 0},
+			[]any{nil, "25%", "75%", 2}, 5, 0},
+		{"db", kinds.StatefulSet(), 6, 15, 3, inPlace, [][2]any{{2, 0}, {"25%", 0}, {1, 0}}, nil, 0, 20},
+		{"log", inOrder(kinds.StatefulSet()), 3, 7, 1, reCreate, [][2]any{{1, 0}}, nil, 0, 20},
+		{"again", kinds.CloneSet(), 9, 12, 3, inPlace, [][2]any{{2, 0}, {1, 0}}, nil, 0, mostly},
+		{injectedScene, kinds.CloneSet(), 9, 15, 1, inPlace, [][2]any{{"100%", 0}}, nil, 0, 0},
 	}
 }
+
+// mostly is of the workload that is seldom updated, so that its restarts go on during the storm.
+const mostly = 90
 
 // inOrder returns a kind whose new objects create and delete pods one by one.
 func inOrder(k kinds.Kind) kinds.Kind {
@@ -135,7 +141,11 @@ func (u *user) play(ctx context.Context) {
 		u.changes = u.sidecars.changes
 		return
 	}
-	_ = u.roll(ctx, repository) // the run begins with a rollout
+	if u.restarts == mostly {
+		_ = u.restart(ctx) // no rollout holds it up
+	} else {
+		_ = u.roll(ctx, repository) // the run begins with a rollout
+	}
 	if u.long && !pause(ctx, beforeLongCut) {
 		return
 	}
@@ -148,6 +158,9 @@ func (u *user) play(ctx context.Context) {
 
 // act does one thing.
 func (u *user) act(ctx context.Context) error {
+	if u.restarts > 0 && u.draw.IntN(100) < u.restarts {
+		return u.restart(ctx)
+	}
 	switch n := u.draw.IntN(100); {
 	case n < 33:
 		return u.roll(ctx, repository)
@@ -226,6 +239,16 @@ func (u *user) image(ctx context.Context, image string) error {
 	return err
 }
 
+// restart asks for a restart of all containers, as flotilla restart does.
+func (u *user) restart(ctx context.Context) error {
+	order, err := json.Marshal(apps.RestartOrder{At: time.Now().UTC().Format(time.RFC3339)})
+	if err != nil {
+		return err
+	}
+	return u.change(ctx, map[string]any{"metadata": map[string]any{
+		"annotations": map[string]any{apps.AnnotationRestart: string(order)}}})
+}
+
 // partition lets so many quarters of the pods keep the previous revision.
 func (u *user) partition(ctx context.Context, quarters int) error {
 	return u.patch(ctx, u.kind.Partition(quarters))
@@ -236,7 +259,12 @@ func (u *user) rolling(ctx context.Context, fields map[string]any) error {
 }
 
 func (u *user) patch(ctx context.Context, spec map[string]any) error {
-	data, err := json.Marshal(map[string]any{"spec": spec})
+	return u.change(ctx, map[string]any{"spec": spec})
+}
+
+// change patches the object.
+func (u *user) change(ctx context.Context, fields map[string]any) error {
+	data, err := json.Marshal(fields)
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,8 @@ type Report struct {
 	LargestDown, LargestAdded, Suspicions int32
 	// Evictions are the pods that budgets let go, SidecarUpdates the pods whose sidecars got another image.
 	Evictions, SidecarUpdates int
+	// Restarts are the containers that were stopped for requests to restart them.
+	Restarts int
 }
 
 // Checker goes through a log in the order of time. It is pure.
@@ -44,6 +46,7 @@ type Checker struct {
 	workloads map[string]*checkedWorkload // by workload
 	budgets   map[types.UID]heldBudget
 	injected  injected
+	stops     map[stopKey]string
 	stale     map[string]time.Time
 	cut       map[string]time.Time
 	members   map[string]Member
@@ -120,8 +123,8 @@ func NewChecker(informed func(version uint64, by time.Time) bool) *Checker {
 	return &Checker{
 		informed: informed, cells: map[types.UID]*checkedCell{}, pods: map[types.UID]*checkedPod{},
 		workloads: map[string]*checkedWorkload{}, budgets: map[types.UID]heldBudget{},
-		injected: injected{pods: map[types.UID]sidecarPod{}},
-		named:    map[string]map[types.UID]string{}, stale: map[string]time.Time{}, cut: map[string]time.Time{},
+		injected: injected{pods: map[types.UID]sidecarPod{}}, stops: map[stopKey]string{},
+		named: map[string]map[types.UID]string{}, stale: map[string]time.Time{}, cut: map[string]time.Time{},
 		members: map[string]Member{},
 	}
 }
@@ -202,6 +205,8 @@ func (c *Checker) take(e *Entry) {
 		c.takeSidecars(e)
 	case e.Budget != nil:
 		c.takeBudget(e)
+	case e.Stop != nil:
+		c.takeStop(e)
 	case e.Desired != nil:
 		l := c.workload(e.Desired.Workload)
 		if n := len(l.desired); n > 0 && l.desired[n-1].Generation >= e.Desired.Generation {
@@ -323,6 +328,8 @@ func (c *Checker) cause(before, now *checkedPod, e *Entry) (ours bool, how strin
 		return false, "its sidecar is updated"
 	case now.Updating:
 		return true, "updated in place"
+	case now.Restarting:
+		return true, "its containers restart"
 	}
 	return false, "it failed by itself"
 }

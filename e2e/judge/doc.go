@@ -10,6 +10,7 @@
 //   - I2c: when a controller makes a pod unavailable, or creates one, the pods that all members of the subset together
 //     have made unavailable, or have above their replicas, are within the amount in force: the larger one of the amount
 //     and of what cells reserve.
+//   - I2f: a request stops each container that it names at most once, and none that has restarted since it was created.
 //   - I8: no two pods have one name in all clusters, where the names are to be unique. A pod that is being deleted has
 //     its name until it is gone or has ended.
 //   - Leases: a member that was cut off for longer than 40 s makes no pod unavailable.

@@ -37,6 +37,7 @@ type Entry struct {
 	Link      *Link
 	Budget    *Budget
 	Sidecars  *Sidecars
+	Stop      *Stop
 	// Stall has just ended; Note says of what.
 	Stall *Stall
 	// Gap: versions of an object were not observed.
@@ -58,9 +59,10 @@ type Pod struct {
 	// the deletion, zero for a pod that is not being deleted and where that is unknown.
 	Ended   bool
 	Deleted time.Time
-	// Updating: an update in place is the reason why it is not ready. Gone: it does not exist any more.
-	Updating, Gone bool
-	Image          string
+	// Updating: an update in place is the reason why it is not ready. Restarting: a request to restart its containers
+	// is. Gone: it does not exist any more.
+	Updating, Restarting, Gone bool
+	Image                      string
 	// Sidecar is the image of its sidecar, "" without one.
 	Sidecar string
 }
@@ -119,6 +121,15 @@ type Desired struct {
 	Amounts    func(subset string, replicas int32) lending.Amounts
 }
 
+// Stop is a container that the daemon of a node stopped for a request to restart it.
+type Stop struct {
+	Pod     types.UID
+	Name    string // of the pod
+	Request string
+	// Container is its name, ID the one that was stopped, and Wanted the one that ran when the request was created.
+	Container, ID, Wanted string
+}
+
 // Member is what the hub takes the member in Entry.Cluster for.
 type Member struct {
 	// Unreachable: its grants have expired and are given to others.
@@ -167,6 +178,7 @@ const (
 	ruleLease    = "leases"
 	ruleBudget   = "I2d (pods that budgets let go)"
 	ruleSidecars = "I2e (updates of sidecars over all members)"
+	ruleRestart  = "I2f (containers restart once)"
 	RuleRest     = "comes to rest"
 	RuleCrash    = "no crash"
 )

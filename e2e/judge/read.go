@@ -13,6 +13,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podready"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/topology/lending"
 )
@@ -31,8 +32,12 @@ func ReadPod(pod *corev1.Pod, gone bool) *Pod {
 	}
 	gate := podstate.Condition(pod, apps.InPlaceUpdateReady)
 	p.Updating = gate != nil && gate.Status != corev1.ConditionTrue || RunsOldImage(pod)
+	gate = podstate.Condition(pod, podready.Condition)
+	_, marked := pod.Labels[apps.LabelRestarting]
+	p.Restarting = gate != nil && gate.Status != corev1.ConditionTrue || marked && !podstate.Ready(pod)
 	if ready := podstate.Condition(pod, corev1.PodReady); ready != nil {
-		p.Ready, p.ReadySince = podstate.Ready(pod) && !p.Updating && p.Active, ready.LastTransitionTime.Time
+		p.Ready = podstate.Ready(pod) && !p.Updating && !p.Restarting && p.Active
+		p.ReadySince = ready.LastTransitionTime.Time
 	}
 	return p
 }

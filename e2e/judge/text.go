@@ -25,9 +25,10 @@ func FormatLog(log []Entry) string {
 		fmt.Fprintf(&text, "%s %-5s %8d ", e.At.Format(ClockFormat), e.Cluster, e.Version)
 		switch {
 		case e.Pod != nil:
-			fmt.Fprintf(&text, "pod %s active=%t ended=%t deleted=%s ready=%t since=%s updating=%t gone=%t %s\n", e.Pod.Name,
+			fmt.Fprintf(&text, "pod %s active=%t ended=%t deleted=%s ready=%t since=%s updating=%t restarting=%t gone=%t %s\n",
+				e.Pod.Name,
 				e.Pod.Active, e.Pod.Ended, e.Pod.Deleted.Format(ClockFormat), e.Pod.Ready, e.Pod.ReadySince.Format(ClockFormat),
-				e.Pod.Updating, e.Pod.Gone, e.Pod.Image)
+				e.Pod.Updating, e.Pod.Restarting, e.Pod.Gone, e.Pod.Image)
 		case e.Cell != nil:
 			fmt.Fprintf(&text, "cell %s of %s observed=%d gone=%t %s\n", e.Cell.Name, e.Cell.Of, e.Cell.Observed, e.Cell.Gone,
 				e.Cell.Spec)
@@ -36,6 +37,9 @@ func FormatLog(log []Entry) string {
 		case e.Desired != nil:
 			fmt.Fprintf(&text, "user's %s generation=%d replicas=%d\n", e.Desired.Workload, e.Desired.Generation,
 				e.Desired.Replicas)
+		case e.Stop != nil:
+			fmt.Fprintf(&text, "stop of %s in pod %s for request %s, id %s\n", e.Stop.Container, e.Stop.Name, e.Stop.Request,
+				e.Stop.ID)
 		case e.Member != nil:
 			fmt.Fprintf(&text, "unreachable=%t fenced=%t\n", e.Member.Unreachable, e.Member.Fenced)
 		case e.Link != nil:

@@ -125,6 +125,7 @@ func refusedIn(kind Kind, w *work.Work, report *work.Report) *work.PodReason {
 		Conditions []struct {
 			Type    string
 			Status  corev1.ConditionStatus
+			Reason  string
 			Message string
 		}
 	}
@@ -132,7 +133,9 @@ func refusedIn(kind Kind, w *work.Work, report *work.Report) *work.PodReason {
 		return nil
 	}
 	for _, c := range object.Conditions {
-		creates := slices.ContainsFunc(kind.Failures, func(f Failure) bool { return f.Creates && f.Type == c.Type })
+		creates := slices.ContainsFunc(kind.Failures, func(f Failure) bool {
+			return f.Creates && f.Type == c.Type && (f.Reason == "" || f.Reason == c.Reason)
+		})
 		if creates && c.Status == corev1.ConditionTrue {
 			return &work.PodReason{Reason: work.ReasonFailedCreate, Message: shortened(c.Message), Count: missing}
 		}

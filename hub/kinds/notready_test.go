@@ -70,6 +70,25 @@ func TestRefusedPodsOfJobs(t *testing.T) {
 	}
 }
 
+// TestRefusedPodsOfChildren: pods that the children of a UnitedDeployment may not create are a reason, and another
+// failure of its subsets is none.
+func TestRefusedPodsOfChildren(t *testing.T) {
+	for reason, want := range map[string]string{
+		"ChildFailed": `[FailedCreate: CloneSet web-a of subset "a": exceeded quota (2 pods: east 2)]`,
+		"WriteFailed": "[]",
+	} {
+		w := reported(2)
+		w.Status.ManifestStatuses = []work.ManifestStatus{{Status: &runtime.RawExtension{Raw: []byte(
+			`{"conditions":[{"type":"SubsetFailure","status":"True","reason":"` + reason +
+				`","message":"CloneSet web-a of subset \"a\": exceeded quota"}]}`)}}}
+		table := Workloads()
+		got := table.PodReasons(table[apps.UnitedDeploymentKind.GroupKind()], "hub", map[string]*work.Work{"east": w})
+		if fmt.Sprint(got) != want {
+			t.Errorf("%s: %v, want %s", reason, got, want)
+		}
+	}
+}
+
 // TestPodReasonsAreBounded holds that 1 000 members with reasons of their own are few reasons, and few names in a
 // text.
 func TestPodReasonsAreBounded(t *testing.T) {

@@ -374,6 +374,8 @@ type Failure struct {
 	OwnReason bool
 	// Creates reports whether the condition is about pods that are refused when they are created.
 	Creates bool
+	// Reason is the reason with which Creates holds, "" for any.
+	Reason string
 	// Past reports whether the condition is about what happened, so that nothing is retried.
 	Past bool
 }

@@ -14,6 +14,7 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/expr"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history/sidecars"
 	"github.com/flotilla-dev/flotilla/topology/lending"
@@ -109,6 +110,9 @@ func readSidecarSet(o Object) (Workload, *Rejection) {
 	set := o.(*apps.SidecarSet)
 	w := NewWorkload(set, apps.SidecarSetKind, nil)
 	if err := undecodableSidecar(&set.Spec); err != nil {
+		return w, undecodable(w.Key, err)
+	}
+	if err := expr.Check(&set.Spec); err != nil {
 		return w, undecodable(w.Key, err)
 	}
 	limits, rejection := sidecarSetLimits(w.Key, &set.Spec.UpdateStrategy)

@@ -58,6 +58,32 @@ func TestLimitsOfSidecarSets(t *testing.T) {
 	}
 }
 
+// TestExpressionsOfSidecarSets: the hub rejects what no member can compute.
+func TestExpressionsOfSidecarSets(t *testing.T) {
+	for text, says := range map[string]string{
+		`{"limits":{"cpu":"max(cpu*50%, 50m)"}}`: "",
+		`{"limits":{"cpu":"max(cpu*50%"}}`:       "spec.containers[0].resourcesPolicy: resourcesExpr.limits.cpu",
+		`{"requests":{"memory":"cpu"}}`:          "spec.containers[0].resourcesPolicy: resourcesExpr.requests.memory",
+	} {
+		set := sidecarSet(t, "log:1", `{}`)
+		policy := &apps.ResourcesPolicy{}
+		if err := json.Unmarshal([]byte(`{"resourcesExpr":`+text+`}`), policy); err != nil {
+			t.Fatal(err)
+		}
+		set.Spec.Containers[0].ResourcesPolicy = policy
+		_, rejection := readSidecarSet(set)
+		if says == "" && rejection != nil || says != "" && (rejection == nil || rejection.Reason != InvalidTemplate ||
+			!strings.Contains(rejection.Message, says)) {
+			t.Errorf("%s: %+v", text, rejection)
+		}
+	}
+	set := sidecarSet(t, "log:1", `{}`)
+	set.Spec.Containers[0].ResourcesPolicy = &apps.ResourcesPolicy{TargetContainersNameRegex: "("}
+	if _, rejection := readSidecarSet(set); rejection == nil || !strings.Contains(rejection.Message, "NameRegex") {
+		t.Errorf("a wrong regular expression: %+v", rejection)
+	}
+}
+
 func TestSidecarSetsThatAreRead(t *testing.T) {
 	plain, rejection := readSidecarSet(sidecarSet(t, "log:1", `{}`))
 	if rejection != nil || plain.Paused || plain.Selective || plain.Kept != defaultKept || !plain.Key.ClusterScoped() ||

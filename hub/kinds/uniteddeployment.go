@@ -27,6 +27,9 @@ import (
 // subsetFailure is the published condition of a UnitedDeployment that cannot carry out its order.
 const subsetFailure = string(apps.SubsetFailure)
 
+// childFailed is its reason while the controller of a child fails to create or update pods.
+const childFailed = "ChildFailed"
+
 func unitedDeploymentKind() Kind {
 	children := "spec.template.*.spec."
 	deployments := "spec.template.deploymentTemplate.spec."
@@ -46,7 +49,7 @@ func unitedDeploymentKind() Kind {
 		Guarded:        append(guarded, limitPaths(children+"updateStrategy.rollingUpdate")...),
 		Reflect:        reflectUnitedDeployment,
 		Observe:        observeUnitedDeployment,
-		Failures:       []Failure{{Type: subsetFailure, OwnReason: true}},
+		Failures:       []Failure{{Type: subsetFailure, OwnReason: true, Creates: true, Reason: childFailed}},
 		Status:         unitedDeploymentStatus,
 		StatusOf:       func(o Object) any { return &o.(*apps.UnitedDeployment).Status },
 	}

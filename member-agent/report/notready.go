@@ -78,9 +78,12 @@ func reasonsOf(pods []corev1.Pod, now time.Time) (out []work.PodReason, next tim
 	found := map[id]*work.PodReason{}
 	for i := range pods {
 		pod := &pods[i]
-		why := waits.NotReadyOf(pod)
+		why := waits.NotReadyAt(pod, now)
 		if why == nil {
 			continue
+		}
+		if !why.Until.IsZero() {
+			next = podstate.Sooner(next, why.Until.Sub(now))
 		}
 		if left := why.Left(now); left > 0 {
 			next = podstate.Sooner(next, left)

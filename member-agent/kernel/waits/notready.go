@@ -49,6 +49,8 @@ type NotReady struct {
 	Container string
 	Since     time.Time
 	Patience  time.Duration
+	// Until is when another reason, or none, may count if the container still runs then; zero: time changes nothing.
+	Until time.Time
 }
 
 // Left returns how long it takes until the reason counts, 0 if it does.
@@ -58,8 +60,11 @@ func (n *NotReady) Left(now time.Time) time.Duration {
 
 // NotReadyOf returns why the pod is not Ready, or not gone; nil if it is Ready or has ended, or if nothing is known
 // but that it starts. Messages have at most [work.LongestPodMessage] bytes, and stay the same while the pod fails in
-// the same way.
-func NotReadyOf(pod *corev1.Pod) *NotReady {
+// the same way. A container that ended again and again and runs now counts as one that will end again: see NotReadyAt.
+func NotReadyOf(pod *corev1.Pod) *NotReady { return NotReadyAt(pod, time.Time{}) }
+
+// NotReadyAt is NotReadyOf at a time: a container that has run for longer than before it ended last ends no more.
+func NotReadyAt(pod *corev1.Pod, now time.Time) *NotReady {
 	var found *NotReady
 	switch {
 	case pod.DeletionTimestamp != nil:
@@ -71,7 +76,7 @@ func NotReadyOf(pod *corev1.Pod) *NotReady {
 		found = &NotReady{Reason: work.ReasonUnschedulable, Message: schedulerWords(scheduled.Message),
 			Since: scheduled.LastTransitionTime.Time, Patience: schedulingTime}
 	default:
-		found = inContainers(pod)
+		found = inContainers(pod, now)
 	}
 	if found == nil {
 		return nil
@@ -95,7 +100,8 @@ func schedulerWords(message string) string {
 }
 
 // inContainers returns why a pod with a node is not Ready.
-func inContainers(pod *corev1.Pod) *NotReady {
+func inContainers(pod *corev1.Pod, now time.Time) *NotReady {
+	failing := func(pod *corev1.Pod, status *corev1.ContainerStatus) *NotReady { return failing(pod, status, now) }
 	lists := [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses}
 	for _, find := range []func(*corev1.Pod, *corev1.ContainerStatus) *NotReady{failing, probed} {
 		for _, statuses := range lists {
@@ -119,7 +125,7 @@ func inContainers(pod *corev1.Pod) *NotReady {
 }
 
 // failing returns why a container cannot start or ends again and again, nil if it does neither.
-func failing(pod *corev1.Pod, status *corev1.ContainerStatus) *NotReady {
+func failing(pod *corev1.Pod, status *corev1.ContainerStatus, now time.Time) *NotReady {
 	reason := failure(status)
 	switch reason {
 	case "":
@@ -136,7 +142,7 @@ func failing(pod *corev1.Pod, status *corev1.ContainerStatus) *NotReady {
 		return &NotReady{Reason: reason, Message: "cannot be created: " + words}
 	case ReasonCrashLoopBackOff:
 		if status.State.Waiting == nil || status.State.Waiting.Reason != ReasonCrashLoopBackOff {
-			return loop(pod, status)
+			return loop(pod, status, now)
 		}
 		return crashes(status)
 	case "RunContainerError", "PostStartHookError":
@@ -159,8 +165,8 @@ func crashes(status *corev1.ContainerStatus) *NotReady {
 
 // loop returns that a container ends again and again which the kubelet does not keep from starting now: its last run
 // was short, the start after it was late, and it was not ready since. nil if it restarted for another reason, such as
-// an update in place, or long ago.
-func loop(pod *corev1.Pod, status *corev1.ContainerStatus) *NotReady {
+// an update in place, or long ago, or if it has run for long enough since.
+func loop(pod *corev1.Pod, status *corev1.ContainerStatus, now time.Time) *NotReady {
 	gate := podstate.Condition(pod, v1beta1.InPlaceUpdateReady)
 	ended, running := lastEnd(status), status.State.Running
 	switch {
@@ -169,8 +175,16 @@ func loop(pod *corev1.Pod, status *corev1.ContainerStatus) *NotReady {
 		return nil
 	case running != nil && (running.StartedAt.Sub(ended.FinishedAt.Time) < backOff || readySince(pod, running)):
 		return nil
+	case running == nil:
+		return crashes(status)
 	}
-	return crashes(status)
+	until := running.StartedAt.Add(max(probeTime, ended.FinishedAt.Sub(ended.StartedAt.Time)))
+	if !now.Before(until) {
+		return nil
+	}
+	found := crashes(status)
+	found.Until = until
+	return found
 }
 
 // readySince reports whether the containers of the pod were ready after one of them started.

@@ -187,3 +187,35 @@ func TestNotReadyMessagesAreShort(t *testing.T) {
 		t.Errorf("%d bytes: %q", len(got), got)
 	}
 }
+
+// TestALoopEnds: a container that ended again and again is in no back-off once it has run for longer than it did before.
+func TestALoopEnds(t *testing.T) {
+	probed := func(ran, late time.Duration) *corev1.Pod { return pod(restarted(ran, late), ofImage) }
+	for name, tc := range map[string]struct {
+		pod   *corev1.Pod
+		runs  time.Duration // since it started again
+		want  string
+		until time.Duration // as above, 0 for no such time
+	}{
+		"just started":                 {probed(5*time.Second, 40*time.Second), time.Second, "CrashLoopBackOff", 30 * time.Second},
+		"shortly before":               {probed(5*time.Second, 40*time.Second), 29 * time.Second, "CrashLoopBackOff", 30 * time.Second},
+		"it runs and is not Ready":     {probed(5*time.Second, 40*time.Second), 30 * time.Second, "ReadinessProbeFailing", 0},
+		"it ran for minutes before":    {probed(2*time.Minute, time.Minute), time.Minute, "CrashLoopBackOff", 2 * time.Minute},
+		"it runs for longer than that": {probed(2*time.Minute, time.Minute), 2 * time.Minute, "ReadinessProbeFailing", 0},
+		"it runs without a probe":      {pod(restarted(5*time.Second, 40*time.Second)), time.Minute, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			started := tc.pod.Status.ContainerStatuses[0].State.Running.StartedAt.Time
+			got := waits.NotReadyAt(tc.pod, started.Add(tc.runs))
+			if got == nil {
+				got = &waits.NotReady{}
+			}
+			if got.Reason != tc.want || got.Left(started.Add(tc.runs)) > 0 {
+				t.Errorf("%q after %s, want %q", got.Reason, tc.runs, tc.want)
+			}
+			if until := got.Until.Sub(started); tc.until > 0 && until != tc.until || tc.until == 0 && !got.Until.IsZero() {
+				t.Errorf("until %s, want %s", until, tc.until)
+			}
+		})
+	}
+}

@@ -12,6 +12,6 @@
 //	status.go     the status and the conditions
 //	federated.go  what a hub grants, and what a report says
 //
-// The pure parts are packages of their own: revision, marks, inject, expr and rollout. Package guard refuses names
-// that collide.
+// The pure parts are packages of their own: revision, marks, inject and rollout. Package guard refuses names that
+// collide.
 package sidecarset

@@ -26,6 +26,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -50,7 +51,7 @@ func newReader(cfg *rest.Config, scheme *runtime.Scheme, f *facts) (*reader, err
 		return nil, fmt.Errorf("connect to the hub at %s: %w", cfg.Host, err)
 	}
 	f.unread = map[string]error{}
-	return &reader{core: core, client: c, facts: f}, nil
+	return &reader{core: core, client: console.Paged(c), facts: f}, nil
 }
 
 // reach reads what both kinds of checks begin with. It errs where the API server does not answer.

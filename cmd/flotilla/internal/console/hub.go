@@ -122,10 +122,10 @@ func (h *Hub) Member(kubecontext string) (client.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect with the context %q: %w", kubecontext, err)
 	}
-	return c, nil
+	return Paged(c), nil
 }
 
-// Client returns a client of the hub.
+// Client returns a client of the hub, which reads long lists in pages.
 func (h *Hub) Client() (client.Client, error) {
 	cfg, scheme, err := h.Config()
 	if err != nil {
@@ -135,7 +135,7 @@ func (h *Hub) Client() (client.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the hub: %w", err)
 	}
-	return c, nil
+	return Paged(c), nil
 }
 
 // ClientAndClock returns a client of the hub, and a clock that follows the API server as soon as that has answered: the
@@ -151,7 +151,7 @@ func (h *Hub) ClientAndClock() (client.Client, clock.PassiveClock, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to the hub: %w", err)
 	}
-	return c, now, nil
+	return Paged(c), now, nil
 }
 
 // Record returns a snapshot of the hub, of one namespace or of all (""), and the identity of the hub.

@@ -121,7 +121,7 @@ func connect(kubeconfig, kubecontext, what string) (*side, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s at %s: %w", what, cfg.Host, err)
 	}
-	return &side{cfg, c}, nil
+	return &side{cfg, console.Paged(c)}, nil
 }
 
 func (o *joinOptions) run(cmd *cobra.Command, name string) error {

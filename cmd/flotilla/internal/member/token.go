@@ -43,7 +43,7 @@ func clientOf(hub *console.Hub) (client.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the hub: %w", err)
 	}
-	return c, nil
+	return console.Paged(c), nil
 }
 
 func newTokenCreate() *cobra.Command {

@@ -16,6 +16,7 @@ import (
 	clientgo "k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/pager"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
@@ -129,11 +130,11 @@ func (r *reached) pods(ctx context.Context, argument string) ([]corev1.Pod, erro
 	if err != nil {
 		return nil, fmt.Errorf("read the selector of %s in member %s: %w", key.Sentence(), r.name, err)
 	}
-	list, err := r.core.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	list, err := r.list(ctx, selector)
 	if err != nil {
 		return nil, fmt.Errorf("list the pods of %s in member %s: %w", key.Sentence(), r.name, err)
 	}
-	if len(list.Items) == 0 {
+	if len(list) == 0 {
 		return nil, fmt.Errorf(
 			"%s has no pods in member %s; flotilla why %s -C %s says why",
 			key.Sentence(),
@@ -142,8 +143,24 @@ func (r *reached) pods(ctx context.Context, argument string) ([]corev1.Pod, erro
 			r.name,
 		)
 	}
-	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
-	return list.Items, nil
+	slices.SortFunc(list, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// list returns the pods of a selector, which it reads in pages.
+func (r *reached) list(ctx context.Context, selector string) (pods []corev1.Pod, err error) {
+	const page = 500
+	read := pager.New(func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+		return r.core.CoreV1().Pods(r.namespace).List(ctx, opts)
+	})
+	read.PageSize = page
+	err = read.EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(object runtime.Object) error {
+		if pod, ok := object.(*corev1.Pod); ok {
+			pods = append(pods, *pod)
+		}
+		return nil
+	})
+	return pods, err
 }
 
 func selectorOf(workload *unstructured.Unstructured) (string, error) {

@@ -40,6 +40,27 @@ func Of(object client.Object) *corev1.PodTemplateSpec {
 	return nil
 }
 
+// Path returns the fields that lead to the pod template of Of within an object, nil if it has none.
+func Path(object client.Object) []string {
+	switch o := object.(type) {
+	case *apps.CloneSet, *apps.DaemonSet, *apps.StatefulSet:
+		return []string{"spec", "template"}
+	case *apps.UnitedDeployment:
+		within := func(children string) []string { return []string{"spec", "template", children, "spec", "template"} }
+		switch t := &o.Spec.Template; {
+		case t.CloneSetTemplate != nil:
+			return within("cloneSetTemplate")
+		case t.DeploymentTemplate != nil:
+			return within("deploymentTemplate")
+		case t.StatefulSetTemplate != nil:
+			return within("statefulSetTemplate")
+		case t.AdvancedStatefulSetTemplate != nil:
+			return within("advancedStatefulSetTemplate")
+		}
+	}
+	return nil
+}
+
 // Containers returns the containers of an object that can change: those of its pod template, or of a SidecarSet.
 // object is the tree of a manifest, which the containers belong to. The second result are the init containers. It fails
 // for a list that is none of containers.

@@ -207,7 +207,6 @@ func applyOnce(
 	if err := change(object); err != nil {
 		return err
 	}
-	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
 	data, err := client.MergeFrom(base).Data(object)
 	if err != nil {
 		return fmt.Errorf("compare %s: %w", key.Sentence(), err)
@@ -215,6 +214,10 @@ func applyOnce(
 	if string(data) == "{}" {
 		_, err = fmt.Fprintf(out, "%s is %s already\n", key.Sentence(), done)
 		return err
+	}
+	patch, err := patchOf(ctx, c, base, object)
+	if err != nil {
+		return fmt.Errorf("change %s: %w", key.Sentence(), err)
 	}
 	if err := c.Patch(ctx, object, patch, manager); err != nil {
 		return fmt.Errorf("change %s: %w", key.Sentence(), err)

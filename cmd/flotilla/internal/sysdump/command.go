@@ -179,5 +179,5 @@ func connect(cfg *rest.Config, scheme *runtime.Scheme, folder string, hub bool) 
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", cfg.Host, err)
 	}
-	return &cluster{folder: folder, hub: hub, client: c, core: core}, nil
+	return &cluster{folder: folder, hub: hub, client: console.Paged(c), core: core}, nil
 }

@@ -60,6 +60,10 @@ func (r *restarter) Reconcile(ctx context.Context, of reconcile.Request) (reconc
 	if err != nil || !ours {
 		return reconcile.Result{}, err
 	}
+	if err := r.askAgain(ctx, object, &f); err != nil {
+		r.say(of.NamespacedName, object, corev1.EventTypeWarning, "RestartFailed", workload.Note(err))
+		return reconcile.Result{}, err
+	}
 	p := makePlan(f)
 	waits, err := r.carryOut(ctx, object, f, p)
 	if err != nil {
@@ -96,11 +100,14 @@ func (r *restarter) carryOut(ctx context.Context, object client.Object, f facts,
 	for _, request := range p.remove {
 		errs = append(errs, r.remove(ctx, request))
 	}
-	if len(allowed)+created+p.flights == 0 {
-		waits = cmp.Or(p.waits, denied, refused)
-		r.refusals.Disruptions(p.waiting, refused != "", f.now)
-	} else {
+	switch {
+	case len(allowed)+created+p.flights > 0:
 		r.refusals.Disruptions(f.pods, false, f.now)
+	case refused != "":
+		r.refusals.Disruptions(p.waiting, true, f.now)
+		fallthrough
+	default: // a refusal holds until budgets are asked again, also while the hub grants nothing because of it
+		waits = cmp.Or(p.waits, denied, refused)
 	}
 	return waits, errors.Join(errs...)
 }

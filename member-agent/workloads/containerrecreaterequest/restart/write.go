@@ -25,6 +25,20 @@ const atMost = 60 * 60
 func (r *restarter) create(
 	ctx context.Context, object client.Object, pod *corev1.Pod, f facts,
 ) (refused string, err error) {
+	err = r.client.Create(ctx, r.requestFor(object, pod, f), workload.FieldOwner)
+	switch {
+	case err == nil, apierrors.IsAlreadyExists(err):
+		return "", nil
+	case workload.Refused(err):
+		why := workload.Note(err)
+		r.refusals.Request(pod.UID, why, f.now)
+		return refusal(pod.Name, why), r.mark(ctx, pod, false)
+	}
+	return "", fmt.Errorf("restart pod %s: %w", pod.Name, err)
+}
+
+// requestFor returns the request for a pod.
+func (r *restarter) requestFor(object client.Object, pod *corev1.Pod, f facts) *v1beta1.ContainerRecreateRequest {
 	request := &v1beta1.ContainerRecreateRequest{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: pod.Namespace, Name: nameFor(f.order, pod.Name),
@@ -39,16 +53,7 @@ func (r *restarter) create(
 	for _, name := range f.order.Named(pod) {
 		request.Spec.Containers = append(request.Spec.Containers, v1beta1.ContainerRecreateRequestContainer{Name: name})
 	}
-	err = r.client.Create(ctx, request, workload.FieldOwner)
-	switch {
-	case err == nil, apierrors.IsAlreadyExists(err):
-		return "", nil
-	case workload.Refused(err):
-		why := workload.Note(err)
-		r.refusals.Request(pod.UID, why, f.now)
-		return refusal(pod.Name, why), r.mark(ctx, pod, false)
-	}
-	return "", fmt.Errorf("restart pod %s: %w", pod.Name, err)
+	return request
 }
 
 // note writes on a pod that it has restarted.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -59,7 +60,7 @@ func isStillMarked(t *testing.T, c client.Client) bool {
 	return marked(pod)
 }
 
-// TestRefusedRequestTakesTheMark: a pod whose request is refused is not marked, and is not tried again for a minute.
+// TestRefusedRequestTakesTheMark: a pod whose request is refused is not marked, and is asked for again after a minute.
 func TestRefusedRequestTakesTheMark(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -84,8 +85,18 @@ func TestRefusedRequestTakesTheMark(t *testing.T) {
 			if got := r.refusals.Of([]*corev1.Pod{pod}, asked.Add(restarts.AskedAgain-1)); (got["web-0"] != "") != tt.refused {
 				t.Errorf("%v", got)
 			}
-			if got := r.refusals.Of([]*corev1.Pod{pod}, asked.Add(restarts.AskedAgain)); len(got) > 0 {
-				t.Errorf("after a minute: %v", got)
+			f.now, f.pods = asked.Add(restarts.AskedAgain), []*corev1.Pod{pod}
+			if err := r.askAgain(t.Context(), &v1beta1.CloneSet{}, &f); err != nil || (f.refused["web-0"] != "") != tt.refused {
+				t.Errorf("asked again: %v, %v", f.refused, err)
+			}
+			r.client = clientOf(t, nil, pod)
+			f.now = f.now.Add(restarts.AskedAgain)
+			if err := r.askAgain(t.Context(), &v1beta1.CloneSet{}, &f); err != nil || len(f.refused) > 0 {
+				t.Errorf("asked when it is allowed: %v, %v", f.refused, err)
+			}
+			requests := &v1beta1.ContainerRecreateRequestList{}
+			if err := r.client.List(t.Context(), requests); err != nil || len(requests.Items) > 0 {
+				t.Errorf("asking creates requests: %d, %v", len(requests.Items), err)
 			}
 		})
 	}
@@ -121,6 +132,7 @@ func TestRefusedDisruptions(t *testing.T) {
 		{refusing{"web-1"}, nil, true},
 		{refusing{"web-1"}, func(p *plan) { p.flights = 1 }, false},
 		{refusing{"web-1"}, nil, true},
+		{refusing{"web-1"}, func(p *plan) { p.mark = nil }, true}, // the hub has taken the grant back
 		{nil, nil, false},
 	} {
 		r.disruptions = tt.refused
@@ -134,6 +146,37 @@ func TestRefusedDisruptions(t *testing.T) {
 		for _, pod := range pods {
 			if got := r.refusals.Refused(pod.UID, asked); got != tt.want {
 				t.Errorf("%v: pod %s is refused: %t", tt.refused, pod.Name, got)
+			}
+		}
+	}
+}
+
+// TestRefusedDisruptionsAreAskedAgain: a refusal holds while budgets repeat it, although the hub grants nothing.
+func TestRefusedDisruptionsAreAskedAgain(t *testing.T) {
+	pods := []*corev1.Pod{podOf("web-0", true), podOf("web-1", true)}
+	for _, pod := range pods {
+		pod.UID = types.UID(pod.Name)
+	}
+	r := &restarter{client: clientOf(t, nil), kind: kinds()[0], refusals: &restarts.Refusals{}}
+	r.refusals.Disruptions(pods, true, asked)
+	f := facts{order: orderOf(t), pods: pods, replicas: 2, granted: true}
+	for minute, tt := range []struct {
+		budgets refusing
+		want    bool
+	}{
+		{refusing{"web-0", "web-1"}, true}, {refusing{"web-0", "web-1"}, true}, {refusing{"web-0"}, false},
+	} {
+		r.disruptions = tt.budgets
+		f.now = asked.Add(time.Duration(minute+1) * restarts.AskedAgain)
+		if err := r.askAgain(t.Context(), &v1beta1.CloneSet{}, &f); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.carryOut(t.Context(), &v1beta1.CloneSet{}, f, makePlan(f)); err != nil {
+			t.Fatal(err)
+		}
+		for _, pod := range pods {
+			if got := r.refusals.Refused(pod.UID, f.now); got != tt.want {
+				t.Errorf("after %d minutes %s is refused: %t", minute+1, pod.Name, got)
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package inject
 
 import (
 	"fmt"
-	"regexp"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -10,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/expr"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/expr"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/marks"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/revision"
 )
@@ -29,16 +28,16 @@ func resources(policy *v1beta1.ResourcesPolicy, pod *corev1.Pod, sidecars map[st
 		return out, err
 	}
 	most := policy.TargetContainersMode == v1beta1.TargetContainersModeMax
-	for _, e := range expressionsOf(policy) {
+	for _, e := range expr.Of(policy) {
 		list, amounts := &out.Limits, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits }
-		if !e.limit {
+		if !e.Limit {
 			list, amounts = &out.Requests, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests }
 		}
-		total, complete := aggregate(targets, e.resource, most, amounts)
-		if e.limit && !complete {
+		total, complete := aggregate(targets, e.Resource, most, amounts)
+		if e.Limit && !complete {
 			continue
 		}
-		expression, err := expr.Parse(e.text, string(e.resource))
+		expression, err := expr.Parse(e.Text, string(e.Resource))
 		if err != nil {
 			return out, err
 		}
@@ -49,7 +48,7 @@ func resources(policy *v1beta1.ResourcesPolicy, pod *corev1.Pod, sidecars map[st
 		if *list == nil {
 			*list = corev1.ResourceList{}
 		}
-		(*list)[e.resource] = value
+		(*list)[e.Resource] = value
 	}
 	return out, nil
 }
@@ -72,7 +71,7 @@ func bounded(containers []*corev1.Container) error {
 func targetsOf(
 	policy *v1beta1.ResourcesPolicy, pod *corev1.Pod, sidecars map[string]bool,
 ) ([]*corev1.Container, error) {
-	names, err := nameExpression(policy)
+	names, err := expr.Names(policy)
 	if err != nil {
 		return nil, err
 	}
@@ -91,14 +90,6 @@ func targetsOf(
 		return nil, fmt.Errorf("no containers match the regex pattern %q of targetContainersNameRegex", names)
 	}
 	return out, nil
-}
-
-func nameExpression(policy *v1beta1.ResourcesPolicy) (*regexp.Regexp, error) {
-	names, err := regexp.Compile(policy.TargetContainersNameRegex) // "" matches all
-	if err != nil {
-		return nil, fmt.Errorf("targetContainersNameRegex cannot be used: %w", err)
-	}
-	return names, nil
 }
 
 func isNative(c *corev1.Container) bool {
@@ -129,35 +120,6 @@ func aggregate(
 	return total, complete
 }
 
-// expression is one of a resourcesPolicy.
-type expression struct {
-	resource corev1.ResourceName
-	limit    bool
-	text     string
-	path     string
-}
-
-// expressionsOf returns the expressions that are there.
-func expressionsOf(policy *v1beta1.ResourcesPolicy) []expression {
-	var out []expression
-	add := func(exprs *v1beta1.ResourceExprs, limit bool, path string) {
-		if exprs == nil {
-			return
-		}
-		for _, e := range []expression{
-			{corev1.ResourceCPU, limit, exprs.CPU, path + ".cpu"},
-			{corev1.ResourceMemory, limit, exprs.Memory, path + ".memory"},
-		} {
-			if e.text != "" {
-				out = append(out, e)
-			}
-		}
-	}
-	add(policy.ResourcesExpr.Limits, true, "resourcesExpr.limits")
-	add(policy.ResourcesExpr.Requests, false, "resourcesExpr.requests")
-	return out
-}
-
 // Check reports what in the containers of a SidecarSet cannot be injected into any pod: values of wrong types, and
 // expressions that cannot be computed, each with its field.
 func Check(spec *v1beta1.SidecarSetSpec) error {
@@ -167,10 +129,7 @@ func Check(spec *v1beta1.SidecarSetSpec) error {
 	if err := checkPairs(spec.Containers); err != nil {
 		return err
 	}
-	if err := checkPolicies("containers", spec.Containers); err != nil {
-		return err
-	}
-	return checkPolicies("initContainers", spec.InitContainers)
+	return expr.Check(spec)
 }
 
 // checkPairs errs if the names of the two containers of a hot sidecar would be too long.
@@ -181,29 +140,6 @@ func checkPairs(list []v1beta1.SidecarContainer) error {
 			return fmt.Errorf("%s: pods have two containers for a sidecar with upgradeType HotUpgrade, and %s cannot be the "+
 				"name of one: give a shorter name of lower case letters, digits and -",
 				field.NewPath("spec", "containers").Index(i).Child("name"), pair[0])
-		}
-	}
-	return nil
-}
-
-func checkPolicies(name string, list []v1beta1.SidecarContainer) error {
-	for i := range list {
-		if policy := list[i].ResourcesPolicy; policy != nil {
-			if err := checkPolicy(policy); err != nil {
-				return fmt.Errorf("%s: %w", field.NewPath("spec", name).Index(i).Child("resourcesPolicy"), err)
-			}
-		}
-	}
-	return nil
-}
-
-func checkPolicy(policy *v1beta1.ResourcesPolicy) error {
-	if _, err := nameExpression(policy); err != nil {
-		return err
-	}
-	for _, e := range expressionsOf(policy) {
-		if _, err := expr.Parse(e.text, string(e.resource)); err != nil {
-			return fmt.Errorf("%s: %w", e.path, err)
 		}
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/flotilla-dev/flotilla/member-agent/workloads/sidecarset/expr"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/expr"
 )
 
 func TestValue(t *testing.T) {
