@@ -113,7 +113,7 @@ func (o *options) fleet(ctx context.Context, out io.Writer, key *wire.Key) (*fle
 	switch {
 	case err == nil:
 		f.hub = hub.reader
-	case errors.Is(err, errHubAway) && len(o.only)+len(o.members.Named()) > 0:
+	case isHubAway(err) && len(o.only)+len(o.members.Named()) > 0:
 		f.notes.say("The hub does not answer, so it is not checked which cluster each context reaches: %v", err)
 	default:
 		return nil, err
@@ -163,10 +163,12 @@ func (o *options) reach(ctx context.Context, wanted *candidate, namespace string
 		return nil, err
 	}
 	r, err := newReached(wanted.name, namespace, kubecontext, cfg, cmp.Or(o.patience, memberPatience))
-	if err != nil || f.hub == nil {
-		return r, err
+	if err != nil {
+		return nil, err
 	}
-	r.expected = wanted.expected
+	if r.expected = wanted.expected; f.hub == nil {
+		return r, nil
+	}
 	var talk io.Writer = f.notes
 	if !wanted.expected {
 		talk = io.Discard
@@ -178,15 +180,23 @@ func (o *options) reach(ctx context.Context, wanted *candidate, namespace string
 	return r, err
 }
 
-// errHubAway marks the error of a hub that does not answer.
-var errHubAway = errors.New("the hub does not answer")
+// hubAway is the error of a hub that cannot be asked.
+type hubAway struct{ error }
 
-// askHub asks the hub for its members, and where the workload is placed. Its errors are errHubAway where the hub cannot
-// be reached. A user who may not list something gets nil for it.
+// Unwrap returns why it cannot.
+func (h *hubAway) Unwrap() error { return h.error }
+
+func isHubAway(err error) bool {
+	var away *hubAway
+	return errors.As(err, &away)
+}
+
+// askHub asks the hub for its members, and where the workload is placed. Its error is hubAway where the hub cannot be
+// reached. A user who may not list something gets nil for it.
 func (o *options) askHub(ctx context.Context, key *wire.Key) (*hubView, error) {
 	c, err := o.hub.Client()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errHubAway, err)
+		return nil, &hubAway{err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, hubPatience)
 	defer cancel()
@@ -196,7 +206,7 @@ func (o *options) askHub(ctx context.Context, key *wire.Key) (*hubView, error) {
 	case meta.IsNoMatchError(err):
 		return nil, console.NotAHub(err)
 	case err != nil && !apierrors.IsForbidden(err):
-		return nil, fmt.Errorf("%w: %w", errHubAway, err)
+		return nil, &hubAway{fmt.Errorf("list MemberClusters: %w", err)}
 	case err == nil:
 		view.members = []string{}
 		for i := range list.Items {

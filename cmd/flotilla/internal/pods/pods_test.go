@@ -33,10 +33,12 @@ import (
 
 // member is an API server that answers what the verbs ask of a member.
 type member struct {
-	t    *testing.T
+	t    testing.TB
 	pods []corev1.Pod
 	// exec speaks with a client that runs a command.
 	exec func(*websocket.Conn)
+	// forward forwards ports of a pod.
+	forward func(w http.ResponseWriter, r *http.Request)
 	// log answers for the log of a pod; nil has two lines.
 	log func(w http.ResponseWriter, r *http.Request, pod string)
 	// metrics is what metrics.k8s.io answers, "" for a member without it.
@@ -136,6 +138,8 @@ func (m *member) pod(w http.ResponseWriter, r *http.Request, pods []corev1.Pod, 
 		http.Error(w, "the kubelet is away", http.StatusInternalServerError)
 	case sub == "log":
 		fmt.Fprintf(w, "first of %s\nlast of %s", name, name)
+	case sub == "portforward":
+		m.forward(w, r)
 	case sub == "exec":
 		upgrade := websocket.Upgrader{Subprotocols: []string{"v5.channel.k8s.io"}}
 		conn, err := upgrade.Upgrade(w, r, nil)

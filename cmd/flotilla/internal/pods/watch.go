@@ -3,6 +3,8 @@ package pods
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -146,8 +148,12 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// report says once that the member does not answer, and once that it does again.
+// report says once that the member does not answer, and once that it does again. A member that is not expected to have
+// something, and has nothing, is left out.
 func (w *watcher) report(err error) {
+	if !w.member.expected && len(w.objects()) == 0 {
+		return
+	}
 	switch {
 	case err != nil && !w.broken:
 		w.notes.say("%v; it is tried again", err)
@@ -184,10 +190,12 @@ func (w *watcher) round(ctx context.Context) error {
 	w.replace(all, scope.keep)
 	w.report(nil)
 	ctx, cancel = context.WithCancel(ctx)
-	defer cancel()
 	failures := make(chan error, len(scope.selectors))
+	var running sync.WaitGroup
+	defer running.Wait() // a change of an old watch must not follow the next list
+	defer cancel()       // before the wait
 	for i, selector := range scope.selectors {
-		go func() { failures <- w.follow(ctx, selector, versions[i]) }()
+		running.Go(func() { failures <- w.follow(ctx, selector, versions[i]) })
 	}
 	select {
 	case err := <-failures:
@@ -273,12 +281,17 @@ func (w *watcher) replace(all []runtime.Object, keep func(runtime.Object) bool) 
 	}
 }
 
-// podsOf returns the pods that a watcher knows.
-func (w *watcher) pods() []corev1.Pod {
+// objects returns what a watcher knows.
+func (w *watcher) objects() []runtime.Object {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return slices.Collect(maps.Values(w.known))
+}
+
+// pods returns the pods that a watcher knows.
+func (w *watcher) pods() []corev1.Pod {
 	var all []corev1.Pod
-	for _, item := range w.known {
+	for _, item := range w.objects() {
 		if pod, ok := item.(*corev1.Pod); ok {
 			all = append(all, *pod)
 		}
@@ -288,10 +301,8 @@ func (w *watcher) pods() []corev1.Pod {
 
 // events returns the events that a watcher knows.
 func (w *watcher) events() []corev1.Event {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	var all []corev1.Event
-	for _, item := range w.known {
+	for _, item := range w.objects() {
 		if event, ok := item.(*corev1.Event); ok {
 			all = append(all, *event)
 		}
