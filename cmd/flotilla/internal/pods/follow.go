@@ -3,6 +3,7 @@ package pods
 import (
 	"context"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,8 +30,20 @@ type followed struct {
 	// waiting are the logs that are followed when others end.
 	waiting []source
 	// full: it was said that logs are left out.
-	full  bool
+	full bool
+	// said are the sentences about members that refuse their logs.
+	said  []string
 	tails sync.WaitGroup
+}
+
+// sayOnce says a sentence that is the same for all pods of a member.
+func (a *followed) sayOnce(sentence string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !slices.Contains(a.said, sentence) {
+		a.said = append(a.said, sentence)
+		a.notes.say("%s", sentence)
+	}
 }
 
 // followAll follows the logs, and those of pods that appear later, until the context ends. A single pod's end ends it.
@@ -126,7 +139,10 @@ func (a *followed) start(ctx context.Context, s source) {
 			a.stop(err)
 			return
 		}
-		if how != "" {
+		switch {
+		case t.refused != nil:
+			a.sayOnce(t.refused.Error())
+		case how != "":
 			a.notes.say("%s %s", s.title(), how)
 		}
 		a.next(ctx)

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -23,11 +26,7 @@ func labelled(name string) corev1.Pod {
 	return p
 }
 
-func listerOf(output format) *lister {
-	l := &lister{format: output, clock: clock.RealClock{}}
-	l.hub.AddFlags(NewGetPods()) // its flags are read
-	return l
-}
+func listerOf(output format) *lister { return &lister{format: output, clock: clock.RealClock{}} }
 
 // TestGetPods holds that the pods of all members are in one table, and that a member that refuses has a line.
 func TestGetPods(t *testing.T) {
@@ -127,5 +126,39 @@ func TestPodsThatAreNotReady(t *testing.T) {
 	if m.Pods != 3 || m.Ready != 2 || len(m.NotReady) != 1 || m.NotReady[0] != (NotReady{Name: "c",
 		Status: "ImagePullBackOff", Why: "ImagePullBackOff: container main cannot pull image nginx:typo"}) {
 		t.Errorf("%+v", m)
+	}
+}
+
+// TestTheHubDoesNotAnswer holds that members that are named are asked without the hub, with one line that says so, and
+// that a member that refuses is the error.
+func TestTheHubDoesNotAnswer(t *testing.T) {
+	m := &member{t: t, pods: []corev1.Pod{labelled("api-1")}}
+	server := httptest.NewServer(m)
+	t.Cleanup(server.Close)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	text := `{apiVersion: v1, kind: Config, current-context: hub, clusters: [{name: hub, cluster: {server: "http://127.0.0.1:1"}},
+{name: east, cluster: {server: "` + server.URL + `"}}], contexts: [{name: hub, context: {cluster: hub}},
+{name: east, context: {cluster: east}}]}`
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func() (string, string, error) {
+		var out, talk bytes.Buffer
+		command := NewGetPods()
+		command.SetOut(&out)
+		command.SetErr(&talk)
+		command.SilenceErrors, command.SilenceUsage = true, true
+		command.SetArgs([]string{"--kubeconfig", kubeconfig, "-n", "shop", "-C", "east", "pod/api-1", "-o", "name"})
+		err := command.ExecuteContext(t.Context())
+		return out.String(), talk.String(), err
+	}
+	out, talk, err := run()
+	if err != nil || out != "east/api-1\n" || strings.Count(talk, "\n") != 1 ||
+		!strings.HasPrefix(talk, "The hub does not answer, so it is not checked which cluster each context reaches") {
+		t.Errorf("%v: %s\n%s", err, out, talk)
+	}
+	m.refused = "/pods"
+	if _, _, err = run(); err == nil || !strings.Contains(err.Error(), "you may not read pod shop/api-1 in member east") {
+		t.Errorf("says %v", err)
 	}
 }

@@ -245,16 +245,22 @@ func (l *logOptions) printAll(ctx context.Context, notes *notes, sources []sourc
 	return failed(notes, failures, len(sources))
 }
 
-// failed writes a line for each log that could not be read, and returns an error if that are all.
+// failed writes the sentences about logs that could not be read, each once, and returns an error if that are all logs.
 func failed(notes *notes, failures []error, of int) error {
-	if of == 1 && len(failures) == 1 {
+	var said []string
+	for _, err := range failures {
+		if !slices.Contains(said, err.Error()) && len(said) <= mostFailures {
+			said = append(said, err.Error())
+		}
+	}
+	if len(failures) == of && len(said) == 1 {
 		return failures[0]
 	}
-	for _, err := range failures[:min(len(failures), mostFailures)] {
-		notes.say("%v", err)
+	for _, text := range said[:min(len(said), mostFailures)] {
+		notes.say("%s", text)
 	}
-	if more := len(failures) - mostFailures; more > 0 {
-		notes.say("and %d more logs could not be read", more)
+	if len(said) > mostFailures {
+		notes.say("and others: %d of %d logs could not be read", len(failures), of)
 	}
 	if len(failures) == of {
 		return fmt.Errorf("none of %d logs could be read", of)
@@ -266,7 +272,7 @@ func failed(notes *notes, failures []error, of int) error {
 func (l *logOptions) read(ctx context.Context, s *source, take func([]byte)) error {
 	stream, err := s.open(ctx, l.of(s.container))
 	if err != nil {
-		return s.member.failed(fmt.Sprintf("read the log of %s/%s", s.pod.Name, s.container), err)
+		return s.unread(err)
 	}
 	defer stream.Close()
 	reader := newLineReader(stream)
@@ -284,7 +290,7 @@ func (l *logOptions) read(ctx context.Context, s *source, take func([]byte)) err
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return s.member.failed(fmt.Sprintf("read the log of %s/%s", s.pod.Name, s.container), err)
+			return s.unread(err)
 		}
 	}
 }

@@ -338,3 +338,37 @@ func TestFollowEndsWithItsWriter(t *testing.T) {
 		t.Errorf("says %v", err)
 	}
 }
+
+// TestAMemberThatRefusesItsLogs holds that there is one sentence for all its pods.
+func TestAMemberThatRefusesItsLogs(t *testing.T) {
+	want := "you may not read logs of pods in namespace shop in member east: ask for that right there, for the user of " +
+		"the context east"
+	for _, follow := range []bool{false, true} {
+		m := &member{t: t, pods: []corev1.Pod{pod("api-1", corev1.PodRunning, "main"),
+			pod("api-2", corev1.PodRunning, "main")}}
+		m.log = func(w http.ResponseWriter, _ *http.Request, _ string) {
+			m.refuse(w, http.StatusForbidden, "Forbidden")
+		}
+		talk := &buffer{}
+		f := &fleet{notes: &notes{out: talk}, members: []*reached{m.reach(cloneSet())}}
+		log := logsOf()
+		log.follow = follow
+		if !follow {
+			expectSentence(t, log.run(t.Context(), f, targetFor(t, "clone/api"), 0, io.Discard), want)
+			continue
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- log.run(ctx, f, targetFor(t, "clone/api"), 0, io.Discard) }()
+		apiserver.Eventually(t, 10*time.Second, "the sentence", func() string {
+			if strings.Contains(talk.String(), want) {
+				return ""
+			}
+			return "so far: " + talk.String()
+		})
+		cancel()
+		if err := <-ended; err != nil || strings.Count(talk.String(), want) != 1 {
+			t.Errorf("%v: %s", err, talk)
+		}
+	}
+}

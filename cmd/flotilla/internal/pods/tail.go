@@ -60,6 +60,14 @@ func (s *source) open(ctx context.Context, options *corev1.PodLogOptions) (io.Re
 	return &cancelled{stream, cancel}, nil
 }
 
+// unread returns the sentence about a log that cannot be read. It is the same for all pods where the member is the reason.
+func (s *source) unread(err error) error {
+	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || isConnection(err) {
+		return s.member.failed("read logs of pods in namespace "+s.pod.Namespace, err)
+	}
+	return s.member.failed(fmt.Sprintf("read the log of %s/%s", s.pod.Name, s.container), err)
+}
+
 // cancelled is a stream that ends its request when it is closed.
 type cancelled struct {
 	io.ReadCloser
@@ -82,6 +90,8 @@ type tail struct {
 	began time.Time
 	// rest is the beginning of a line whose end was not read.
 	rest []byte
+	// refused is why the member lets the user read no log.
+	refused error
 	// remark is the last line without a time: the kubelet writes such in place of a log.
 	remark string
 }
@@ -99,7 +109,8 @@ func (t *tail) run(ctx context.Context) (ended string, err error) {
 		case errors.As(failure, &broken):
 			return "", broken.err
 		case apierrors.IsForbidden(failure), apierrors.IsUnauthorized(failure):
-			return t.member.failed("read logs of pods in namespace "+t.pod.Namespace, failure).Error(), nil
+			t.refused = t.unread(failure)
+			return "", nil
 		}
 		over, how := t.state(ctx)
 		switch {
