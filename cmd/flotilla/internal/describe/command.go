@@ -37,8 +37,8 @@ func NewCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "describe KIND/NAME",
 		Short: "Show a workload on one page: where it runs, its conditions, pods that are not Ready, events",
-		Long: `Show a workload on one page: what flotilla tree shows, its policy and conditions, its pods that are not Ready, and the
-last events about it and its pods on the hub and in its members.
+		Long: `Show a workload on one page: what flotilla tree shows, its policy and conditions, its pods that are
+not Ready, and the last events about it and its pods on the hub and in its members.
 
 Members are reached as flotilla logs reaches them; -C narrows. Where only the hub is reached, the page has what the hub
 knows.`,

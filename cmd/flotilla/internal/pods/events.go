@@ -144,7 +144,8 @@ func eventsText(rows []Event, namespaces, wide bool) string {
 	for i := range rows {
 		e := &rows[i]
 		fmt.Fprintf(&text, "%s\t%s%s\t%s\t%s\t%s\t%s%s\n", e.Member, column(namespaces, e.Namespace),
-			age(max(e.LastSeconds, 0)), dash(e.Type), dash(e.Reason), e.Object, column(wide, fmt.Sprint(e.Count)), e.Message)
+			age(max(e.LastSeconds, 0)), dash(e.Type), dash(e.Reason), e.Object, column(wide, fmt.Sprint(e.Count)),
+			e.Message)
 	}
 	return text.String()
 }

@@ -24,8 +24,8 @@ func NewExecCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "exec (KIND/NAME | -C MEMBER POD) [-it] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command in a pod of a workload, in one of its members",
-		Long: `Run a command in the first Ready pod of a workload, in the first member that has one, or in a pod that is named.
-Standard error says which pod that is. -C narrows.
+		Long: `Run a command in the first Ready pod of a workload, in the first member that has one, or in a pod
+that is named. Standard error says which pod that is. -C narrows.
 
 Members are reached as flotilla logs reaches them. The exit code is that of the command. The size of the terminal is
 sent once, at the start.`,
@@ -52,7 +52,8 @@ sent once, at the start.`,
 			if !stdin {
 				s.stdin = nil
 			}
-			return s.run(cmd.Context(), found.member, found.pod, &corev1.PodExecOptions{Container: name, Command: args[1:]})
+			return s.run(cmd.Context(), found.member, found.pod,
+				&corev1.PodExecOptions{Container: name, Command: args[1:]})
 		},
 	}
 	o.addFlags(command)

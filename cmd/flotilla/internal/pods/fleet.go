@@ -265,7 +265,8 @@ type answer[T any] struct {
 
 // ask asks members, some at once, each for a limited time. The answers are in the order of the members.
 func ask[T any](
-	ctx context.Context, members []*reached, patience time.Duration, question func(context.Context, *reached) (T, error),
+	ctx context.Context, members []*reached, patience time.Duration,
+	question func(context.Context, *reached) (T, error),
 ) []answer[T] {
 	answers, group := make([]answer[T], len(members)), errgroup.Group{}
 	group.SetLimit(atOnce)

@@ -2,6 +2,7 @@ package pods
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"sync"
@@ -78,10 +79,11 @@ func (l *logOptions) followAll(ctx context.Context, f *fleet, t *target, sources
 		case <-l.clock.After(lastLines):
 		}
 	}
-	if cause := context.Cause(ctx); ctx.Err() != nil && cause != nil && cause != ctx.Err() { //nolint:errorlint // identity
-		return cause
+	cause := context.Cause(ctx)
+	if errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) {
+		return nil // the user has seen enough
 	}
-	return nil
+	return cause
 }
 
 // watch adds the logs of pods that appear in a member.

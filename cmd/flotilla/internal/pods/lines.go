@@ -98,7 +98,7 @@ func addLine(batch []byte, prefix string, line []byte) []byte {
 // colours of prefixes, which terminals show on light and on dark ground.
 const firstColour, lastColour = 31, 36
 
-// prefixOf returns what stands before the lines of a log: the member, the pod, and the container where the pod has
+// prefixOf returns how lines of a log begin: with the member, the pod, and the container where the pod has
 // several and the user names none.
 func prefixOf(member string, pod *corev1.Pod, container string, several, coloured bool) string {
 	name := member + "/" + pod.Name

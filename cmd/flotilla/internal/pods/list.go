@@ -51,11 +51,13 @@ func NewGetPods() *cobra.Command {
 		Use:     "pods [KIND/NAME]",
 		Aliases: []string{"pod", "po"},
 		Short:   "Show the pods of a workload, or of all federated workloads, in all members",
-		Long: `Show the pods of a workload, or of all federated workloads of the namespace, in all members or in those that -C names.
+		Long: `Show the pods of a workload, or of all federated workloads of the namespace, in all members or in
+those that -C names.
 
 Members are reached as flotilla logs reaches them. STATUS is what kubectl shows. A member that is not reached has a line
 on standard error; the exit code is 1 only if none was reached.`,
-		Example: "  flotilla get pods clone/api -n shop\n  flotilla get pods -n shop -C east,west -o wide\n  flotilla get pods -w",
+		Example: "  flotilla get pods clone/api -n shop\n  flotilla get pods -n shop -C east,west -o wide\n  " +
+			"flotilla get pods -w",
 	}, l.pods)
 }
 
@@ -66,8 +68,8 @@ func NewGetEvents() *cobra.Command {
 		Use:     "events [KIND/NAME]",
 		Aliases: []string{"event", "ev"},
 		Short:   "Show the events of a workload and its pods, or of a namespace, on the hub and in all members",
-		Long: `Show the events of a workload and its pods, or of a whole namespace, on the hub and in all members or in those that -C
-names, the newest last.
+		Long: `Show the events of a workload and its pods, or of a whole namespace, on the hub and in all members or
+in those that -C names, the newest last.
 
 Members are reached as flotilla logs reaches them. A member that is not reached has a line on standard error; the exit
 code is 1 only if none was reached.`,
@@ -321,13 +323,15 @@ func (l *lister) follow(
 	for _, r := range f.members {
 		var all []*watcher
 		for _, listing := range listings(r) {
-			w := &watcher{listing: listing, member: r, notes: f.notes, clock: clock.RealClock{}, seen: change, gone: change}
+			w := &watcher{listing: listing, member: r, notes: f.notes, clock: clock.RealClock{}}
+			w.seen, w.gone = change, change
 			all = append(all, w)
 			running.Go(func() { w.run(ctx) })
 		}
 		watchers = append(watchers, all)
 	}
-	return console.Redraw(ctx, out, l.format == "text" || l.format == "wide", func(context.Context) (console.View, error) {
+	table := l.format == "text" || l.format == "wide"
+	return console.Redraw(ctx, out, table, func(context.Context) (console.View, error) {
 		rows, table, names := view(watchers)
 		var text strings.Builder
 		err := l.print(&text, rows, table, names)

@@ -24,8 +24,9 @@ func NewLogsCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "logs (KIND/NAME | -C MEMBER POD)",
 		Short: "Print the logs of the pods of a workload, in all members",
-		Long: `Print the logs of all pods of a workload, in all members or in those that -C names. Each line begins with its member
-and its pod, and with its container where the pod has several. Of a single pod the log is printed as it is.
+		Long: `Print the logs of all pods of a workload, in all members or in those that -C names. Each line begins
+with its member and its pod, and with its container where the pod has several. Of a single pod the log is printed as
+it is.
 
 With -f logs are followed: pods that appear later join, and a stream that is cut goes on where it was cut.
 
@@ -67,7 +68,7 @@ not reached has a line on standard error; the exit code is 1 only if nothing cou
 	flags.Int64Var(&log.tail, "tail", 0, "only so many of the last lines of each log")
 	flags.DurationVar(&log.since, "since", 0, "only what was written since then, as in 5m")
 	flags.IntVar(&log.most, "max-streams", mostStreams, "how many logs are open at once")
-	flags.StringVar(&log.color, "color", "auto", "auto, always or never: colour the prefixes; NO_COLOR switches auto off")
+	flags.StringVar(&log.color, "color", "auto", "auto, always or never: colour the prefixes; auto obeys NO_COLOR")
 	return command
 }
 
@@ -79,7 +80,8 @@ func (o *options) target(argument string) (*target, error) {
 	}
 	t, err := targetOf(argument, namespace)
 	if err == nil && t.pod != "" && len(o.only) == 0 {
-		return nil, console.Usagef("which member has pod %s? name it with -C; flotilla get clusters lists the members", t.pod)
+		return nil, console.Usagef("which member has pod %s? name it with -C; flotilla get clusters lists the members",
+			t.pod)
 	}
 	return t, err
 }

@@ -72,8 +72,8 @@ func newReached(name, namespace, kubecontext string, cfg *rest.Config, patience 
 	r.config.Timeout, r.config.WarningHandler = 0, rest.NoWarnings{}
 	quick, streams := rest.CopyConfig(r.config), rest.CopyConfig(r.config)
 	quick.Timeout = patience
-	// With HTTP/2 a client buffers some MiB of each stream, which is too much for hundreds that a slow terminal holds up.
-	// With HTTP/1.1 each is a connection, and the server waits.
+	// With HTTP/2 a client buffers some MiB of each stream, which is too much for hundreds that a slow terminal holds
+	// up. With HTTP/1.1 each is a connection, and the server waits.
 	streams.NextProtos = []string{"http/1.1"}
 	var err error
 	if r.core, err = clientgo.NewForConfig(quick); err == nil {

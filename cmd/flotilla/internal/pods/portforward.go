@@ -25,8 +25,8 @@ func NewPortForwardCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "port-forward (KIND/NAME | -C MEMBER POD) [LOCAL:]REMOTE...",
 		Short: "Forward local ports to a pod of a workload, in one of its members",
-		Long: `Forward local ports to the first Ready pod of a workload, in the first member that has one, or to a pod that is named,
-until interrupted. Standard error says which pod that is. -C narrows.
+		Long: `Forward local ports to the first Ready pod of a workload, in the first member that has one, or to a
+pod that is named, until interrupted. Standard error says which pod that is. -C narrows.
 
 REMOTE is the number or the name of a port of a container. Without LOCAL the local port has the same number; with an
 empty one, as in :8080, it is a free one. Members are reached as flotilla logs reaches them.`,
@@ -63,7 +63,8 @@ func checkPort(text string) error {
 	if !both {
 		local, remote = "", text
 	}
-	if _, err := strconv.ParseUint(local, 10, 16); local != "" && err != nil || remote == "" || strings.Contains(remote, ":") {
+	_, err := strconv.ParseUint(local, 10, 16)
+	if local != "" && err != nil || remote == "" || strings.Contains(remote, ":") {
 		return console.Usagef("%q names no port; write LOCAL:REMOTE, as in 8080:80", text)
 	}
 	return nil
@@ -113,8 +114,8 @@ func portOf(pod *corev1.Pod, remote string) (string, error) {
 
 // forward forwards the ports until the context or the connection ends.
 func (c *chosen) forward(ctx context.Context, addresses, ports []string, out, talk io.Writer) error {
-	request := c.member.streams.CoreV1().RESTClient().Post().Resource("pods").Namespace(c.pod.Namespace).Name(c.pod.Name).
-		SubResource("portforward")
+	request := c.member.streams.CoreV1().RESTClient().Post().Resource("pods").Namespace(c.pod.Namespace).
+		Name(c.pod.Name).SubResource("portforward")
 	dialer, err := newDialer(c.member.config, request.URL())
 	if err != nil {
 		return fmt.Errorf("forward ports to pod %s of member %s: %w", c.pod.Name, c.member.name, err)

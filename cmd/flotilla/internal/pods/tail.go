@@ -60,7 +60,8 @@ func (s *source) open(ctx context.Context, options *corev1.PodLogOptions) (io.Re
 	return &cancelled{stream, cancel}, nil
 }
 
-// unread returns the sentence about a log that cannot be read. It is the same for all pods where the member is the reason.
+// unread returns the sentence about a log that cannot be read. It is the same for all pods where the member is the
+// reason.
 func (s *source) unread(err error) error {
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || isConnection(err) {
 		return s.member.failed("read logs of pods in namespace "+s.pod.Namespace, err)

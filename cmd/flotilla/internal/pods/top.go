@@ -129,7 +129,8 @@ func (r *reached) usage(ctx context.Context, t *target) ([]Usage, error) {
 		}
 		data, err := request.DoRaw(ctx)
 		if apierrors.IsNotFound(err) || apierrors.IsServiceUnavailable(err) {
-			return nil, fmt.Errorf("member %s has no metrics.k8s.io: install metrics-server there to measure its pods", r.name)
+			return nil, fmt.Errorf("member %s has no metrics.k8s.io: install metrics-server there to measure its pods",
+				r.name)
 		}
 		if err != nil {
 			return nil, r.failed("get pods of metrics.k8s.io"+r.place(), err)

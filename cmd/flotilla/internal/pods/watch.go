@@ -223,10 +223,11 @@ func (w *watcher) follow(ctx context.Context, selector, version string) error {
 			case !open:
 				return nil
 			case change.Type == watch.Error:
-				if err := apierrors.FromObject(change.Object); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
-					return w.member.failed(w.doing, err)
+				err := apierrors.FromObject(change.Object)
+				if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+					return nil
 				}
-				return nil
+				return w.member.failed(w.doing, err)
 			case ctx.Err() == nil:
 				w.change(change)
 			}
