@@ -2,6 +2,6 @@
 // `get pods` and `get events`. They go to the API servers of the members, by contexts of the user's kubeconfig and with
 // the user's rights there: the hub cannot reach into members.
 //
-// The stages are: [options.fleet] reaches the members, selectors.go finds the pods of a workload in one of them, and
-// [ask] asks all of them at once. rows.go makes rows of pods, position.go decides which lines of a log are new.
+// fleet.go reaches the members and asks all of them at once, and selectors.go finds the pods of a workload in one of
+// them. rows.go makes rows of pods, and position.go decides which lines of a log are new.
 package pods

@@ -95,7 +95,7 @@ func addLine(batch []byte, prefix string, line []byte) []byte {
 	return batch
 }
 
-// colours of prefixes, which terminals show on light and on dark ground.
+// firstColour and lastColour are the colours of prefixes, which terminals show on light and on dark ground.
 const firstColour, lastColour = 31, 36
 
 // prefixOf returns how lines of a log begin: with the member, the pod, and the container where the pod has
