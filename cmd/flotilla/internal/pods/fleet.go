@@ -115,6 +115,8 @@ func (o *options) fleet(ctx context.Context, out io.Writer, key *wire.Key) (*fle
 		f.hub = hub.reader
 	case isHubAway(err) && len(o.only)+len(o.members.Named()) > 0:
 		f.notes.say("The hub does not answer, so it is not checked which cluster each context reaches: %v", err)
+	case isHubAway(err):
+		return nil, fmt.Errorf("%w; to ask members without the hub, name them with -C", err)
 	default:
 		return nil, err
 	}

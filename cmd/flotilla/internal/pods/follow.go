@@ -79,11 +79,11 @@ func (l *logOptions) followAll(ctx context.Context, f *fleet, t *target, sources
 		case <-l.clock.After(lastLines):
 		}
 	}
-	cause := context.Cause(ctx)
-	if errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) {
-		return nil // the user has seen enough
+	var broken *writeError
+	if errors.As(context.Cause(ctx), &broken) {
+		return broken.err
 	}
-	return cause
+	return nil // the user has seen enough
 }
 
 // watch adds the logs of pods that appear in a member.
@@ -138,7 +138,7 @@ func (a *followed) start(ctx context.Context, s source) {
 		t := &tail{source: s, log: a.log, out: a.out, clock: a.log.clock}
 		how, err := t.run(ctx)
 		if err != nil {
-			a.stop(err)
+			a.stop(&writeError{err})
 			return
 		}
 		switch {
