@@ -26,6 +26,7 @@ func TestVerbsThatReachMembers(t *testing.T) {
 	if err := clientcmd.WriteToFile(*raw, s.kubeconfig); err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("KUBECONFIG", s.kubeconfig)
 	s.create(s.decode(cloneSet("shop")))
 	labels := map[string]string{"a": "b"}
 	for _, name := range []string{"web-2", "web-1"} {
@@ -39,7 +40,7 @@ func TestVerbsThatReachMembers(t *testing.T) {
 		var out bytes.Buffer
 		command := newCommand(&out)
 		command.SetErr(&out)
-		command.SetArgs(append(strings.Fields(args), "--kubeconfig", s.kubeconfig))
+		command.SetArgs(strings.Fields(args))
 		err := command.ExecuteContext(t.Context())
 		return out.String(), err
 	}

@@ -103,6 +103,7 @@ func (r *reached) pods(ctx context.Context, t *target) ([]corev1.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.expected = true // it has the workload
 	var found []corev1.Pod
 	for _, selector := range selectors {
 		some, err := r.list(ctx, selector)

@@ -120,6 +120,7 @@ func (r *reached) usage(ctx context.Context, t *target) ([]Usage, error) {
 		if selectors, err = r.selectors(ctx, t); err != nil {
 			return nil, err
 		}
+		r.expected = true // it has the workload
 	}
 	var rows []Usage
 	for _, selector := range selectors {
