@@ -190,47 +190,43 @@ func (l *logOptions) sources(r *reached, pod *corev1.Pod, t *target) ([]source, 
 	return all, nil
 }
 
+// page is a part of a log: whole lines, or why there are no more.
+type page struct {
+	lines []byte
+	err   error
+}
+
+// pages reads a log until its end or that of the context. It reads two pages ahead of its reader at most.
+func (l *logOptions) pages(ctx context.Context, s *source) <-chan page {
+	out := make(chan page, 1)
+	give := func(p page) {
+		select {
+		case out <- p:
+		case <-ctx.Done():
+		}
+	}
+	go func() {
+		defer close(out)
+		if err := l.read(ctx, s, func(lines []byte) { give(page{lines: lines}) }); err != nil {
+			give(page{err: err})
+		}
+	}()
+	return out
+}
+
 // printAll prints logs one after the other, while the next ones are read. A log that cannot be read does not keep the
 // others back; it fails if none can.
 func (l *logOptions) printAll(ctx context.Context, notes *notes, sources []source, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	type page struct {
-		lines []byte
-		err   error
-	}
-	pages := make([]chan page, len(sources))
-	start := func(i int) {
-		if i >= len(sources) {
-			return
-		}
-		pages[i] = make(chan page, 1)
-		go func() {
-			defer close(pages[i])
-			err := l.read(ctx, &sources[i], func(lines []byte) {
-				select {
-				case pages[i] <- page{lines: lines}:
-				case <-ctx.Done():
-				}
-			})
-			if err != nil {
-				select {
-				case pages[i] <- page{err: err}:
-				case <-ctx.Done():
-				}
-			}
-		}()
-	}
+	open := make([]<-chan page, len(sources))
 	for i := range min(l.most, len(sources)) {
-		start(i)
+		open[i] = l.pages(ctx, &sources[i])
 	}
 	var failures []error
 	writer := lines{out: out}
 	for i := range sources {
-		for p := range pages[i] {
-			if ctx.Err() != nil {
-				return nil // the user has seen enough
-			}
+		for p := range open[i] {
 			if p.err != nil {
 				failures = append(failures, p.err)
 				continue
@@ -239,10 +235,12 @@ func (l *logOptions) printAll(ctx context.Context, notes *notes, sources []sourc
 				return err
 			}
 		}
-		start(i + l.most)
-	}
-	if ctx.Err() != nil {
-		return nil // the user has seen enough
+		if ctx.Err() != nil {
+			return nil // the user has seen enough
+		}
+		if next := i + l.most; next < len(sources) {
+			open[next] = l.pages(ctx, &sources[next])
+		}
 	}
 	return failed(notes, failures, len(sources))
 }

@@ -117,7 +117,7 @@ func (t *tail) run(ctx context.Context) (ended string, err error) {
 		switch {
 		case ctx.Err() != nil:
 			return "", nil
-		case over && (last && failure == nil || how == deleted || isAnswer(failure)):
+		case over && isLast(last, how, failure):
 			return how, t.writeRest()
 		case over && !last:
 			// A stream can end before the container: what it wrote after that is read now.
@@ -133,6 +133,12 @@ func (t *tail) run(ctx context.Context) (ended string, err error) {
 		pause = min(2*pause, longestPause)
 	}
 	return "", nil
+}
+
+// isLast reports whether a log that has ended was read to its end: it was known before the reading that it has, or it
+// cannot be read again.
+func isLast(known bool, how string, failure error) bool {
+	return known && failure == nil || how == deleted || isAnswer(failure)
 }
 
 // isAnswer reports whether an API server refused a request.
