@@ -35,7 +35,7 @@ func (f *fleet) choose(ctx context.Context, t *target, o *options) (*chosen, err
 		return nil, fmt.Errorf("pod %s in member %s is %s: it has no running container", pod.Name, found[0].member.name,
 			pod.Status.Phase)
 	case best == nil:
-		return nil, fmt.Errorf("none of the %d pods of %s runs; flotilla get pods %s shows them", all, t.key.Sentence(),
+		return nil, fmt.Errorf("no pod of %s runs (%d exist): flotilla get pods %s shows them", t.key.Sentence(), all,
 			t.argument)
 	case t.pod == "" && podstate.Ready(best.pod):
 		f.notes.say("Using pod %s in member %s, the first Ready one of %d", best.pod.Name, best.member.name, all)

@@ -148,6 +148,27 @@ func TestPick(t *testing.T) {
 	}
 }
 
+// TestChooseSaysWhichPod holds that exec and port-forward say which pod they use, and what to do where none runs.
+func TestChooseSaysWhichPod(t *testing.T) {
+	ready := pod("api-2", corev1.PodRunning, "main")
+	ready.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	east := &member{t: t, pods: []corev1.Pod{pod("api-1", corev1.PodPending, "main")}}
+	west := &member{t: t, pods: []corev1.Pod{ready}}
+	talk := &buffer{}
+	f := &fleet{notes: &notes{out: talk},
+		members: []*reached{east.reachAs("east", cloneSet()), west.reachAs("west", cloneSet())}}
+	found, err := f.choose(t.Context(), targetFor(t, "clone/api"), &options{})
+	if err != nil || found.pod.Name != "api-2" || found.member.name != "west" ||
+		talk.String() != "Using pod api-2 in member west, the first Ready one of 2\n" {
+		t.Errorf("%+v, %v: %s", found, err, talk)
+	}
+	f.members = f.members[:1]
+	_, err = f.choose(t.Context(), targetFor(t, "clone/api"), &options{})
+	expectSentence(t, err, "no pod of CloneSet shop/api runs (1 exist): flotilla get pods clone/api shows them")
+	_, err = f.choose(t.Context(), targetFor(t, "pod/api-1"), &options{})
+	expectSentence(t, err, "pod api-1 in member east is Pending: it has no running container")
+}
+
 func TestPorts(t *testing.T) {
 	p := pod("api-1", corev1.PodRunning, "main")
 	p.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}}
