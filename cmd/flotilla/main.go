@@ -20,6 +20,7 @@ import (
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/adopt"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/check"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/describe"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/drain"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/fence"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/get"
@@ -126,6 +127,9 @@ line, and 124 for a deadline that passed; flotilla exec has that of the command,
 		plan.NewSnapshotCommand(),
 		pods.NewLogsCommand(),
 		pods.NewExecCommand(),
+		pods.NewPortForwardCommand(),
+		pods.NewTopCommand(),
+		describe.NewCommand(),
 		tree.NewCommand(),
 		wait.NewCommand(),
 		why.NewCommand(),

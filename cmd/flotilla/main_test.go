@@ -119,7 +119,7 @@ func TestMistakes(t *testing.T) {
 		"get clusers":         "did you mean clusters?",
 		"rollout stats":       "did you mean status?",
 		"rollout nope":        "there is approve, diff, history",
-		"foo":                 `flotilla has no verb "foo"; there is accept, adopt, check`,
+		"qux":                 `flotilla has no verb "qux"; there is accept, adopt, check`,
 		"rolout":              "did you mean rollout?",
 		"rollout nope x -n y": `flotilla rollout has no verb "nope"`,
 		"rollout --nope":      "unknown flag: --nope",

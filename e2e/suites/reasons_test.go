@@ -75,6 +75,15 @@ var _ = Describe("The command line", func() {
 			ContainSubstring("placed by FederationPolicy everywhere"), ContainSubstring("east has 3: "),
 			ContainSubstring("[Even]")))
 
+		By("get pods and describe: the pods of all members, read from their own API servers")
+		var rows []struct{ Member, Status string }
+		everywhere := []string{"east", "west", "south"}
+		h.FlotillaWith(ctx, everywhere, "get", "pods", api.String(), "-n", ns, "-o", "json").Into(&rows)
+		Expect(rows).To(HaveLen(9))
+		page := h.FlotillaWith(ctx, everywhere, "describe", api.String(), "-n", ns)
+		Expect(page.Code).To(Equal(0), page.Talk)
+		Expect(page.Out).To(And(ContainSubstring("CloneSet "+ns+"/api"), ContainSubstring("east: 3 of 3 Ready")))
+
 		By("exit codes: 1 for what is not there, 2 for a wrong command line")
 		missing := h.Flotilla(ctx, "why", "ud/nope", "-n", ns)
 		Expect(missing.Code).To(Equal(1), missing.Talk)

@@ -109,6 +109,16 @@ func (h *Hub) Follow(
 	return s.follow(ctx, func(ctx context.Context) (View, error) { return view(ctx, hub) }, changed, ended)
 }
 
+// Redraw shows a text again whenever something is sent to changed and the facts of the text changed with it, until the
+// context ends: on a terminal in place, else one after the other. table is false for documents, which no empty line
+// parts. It fails where the text cannot be made or shown.
+func Redraw(
+	ctx context.Context, out io.Writer, table bool, view func(context.Context) (View, error), changed <-chan struct{},
+) error {
+	s := screen{out: out, terminal: table && IsTerminal(out), stream: !table}
+	return s.follow(ctx, view, changed, nil)
+}
+
 // screen is where a text is shown that changes.
 type screen struct {
 	out io.Writer

@@ -23,6 +23,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/pods"
 	"github.com/flotilla-dev/flotilla/hub/orphans"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -31,11 +32,11 @@ import (
 func NewCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "get",
-		Short: "Show what the hub knows, put together from several objects",
+		Short: "Show clusters, workloads, pods and events in one table each",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	command.AddCommand(newClusters(), newWorkloads())
+	command.AddCommand(newClusters(), newWorkloads(), pods.NewGetPods(), pods.NewGetEvents())
 	return command
 }
 

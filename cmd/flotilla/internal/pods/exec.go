@@ -20,14 +20,16 @@ import (
 
 // NewExecCommand returns the verb `flotilla exec`.
 func NewExecCommand() *cobra.Command {
-	o, stdin, tty := &options{}, false, false
+	o, container, stdin, tty := &options{}, "", false, false
 	command := &cobra.Command{
-		Use:   "exec -C MEMBER (POD | KIND/NAME) [-it] -- COMMAND [ARGUMENT...]",
-		Short: "Run a command in a pod of a member",
-		Long: `Run a command in a pod of a member, or in the first running pod of a workload there.
+		Use:   "exec (KIND/NAME | -C MEMBER POD) [-it] -- COMMAND [ARGUMENT...]",
+		Short: "Run a command in a pod of a workload, in one of its members",
+		Long: `Run a command in the first Ready pod of a workload, in the first member that has one, or in a pod
+that is named. Standard error says which pod that is. -C narrows.
 
-The member is reached as flotilla logs reaches it. The exit code is that of the command. The size of the terminal is told once, at the start.`,
-		Example: "  flotilla exec -C east api-x7k2p -- ls /\n  flotilla exec -C east clone/api -n shop -it -- sh",
+Members are reached as flotilla logs reaches them. The exit code is that of the command. The size of the terminal is
+sent once, at the start.`,
+		Example: "  flotilla exec clone/api -n shop -it -- sh\n  flotilla exec -C east api-x7k2p -- ls /",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if at := cmd.ArgsLenAtDash(); at != 1 || len(args) < 2 {
 				return console.Usagef("write the pod, then --, then the command, as in flotilla exec -C east api-x7k2p -- ls /")
@@ -38,19 +40,11 @@ The member is reached as flotilla logs reaches it. The exit code is that of the 
 			return o.hub.CompleteWorkloads(cmd, args, typed)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := o.reach(cmd)
+			found, err := o.chooseFor(cmd, args[0])
 			if err != nil {
 				return err
 			}
-			found, err := r.pods(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			pod, err := running(found, r.name)
-			if err != nil {
-				return err
-			}
-			container, err := containerOf(pod, o.container)
+			name, err := containerOf(found.pod, container)
 			if err != nil {
 				return err
 			}
@@ -58,31 +52,28 @@ The member is reached as flotilla logs reaches it. The exit code is that of the 
 			if !stdin {
 				s.stdin = nil
 			}
-			return s.run(cmd.Context(), r, pod, &corev1.PodExecOptions{Container: container, Command: args[1:]})
+			return s.run(cmd.Context(), found.member, found.pod,
+				&corev1.PodExecOptions{Container: name, Command: args[1:]})
 		},
 	}
 	o.addFlags(command)
+	addContainer(command, &container)
 	command.Flags().BoolVarP(&stdin, "stdin", "i", false, "give the command what is read from standard input")
 	command.Flags().BoolVarP(&tty, "tty", "t", false, "give the command a terminal")
 	return command
 }
 
-// running returns the first pod that runs.
-func running(found []corev1.Pod, member string) (*corev1.Pod, error) {
-	for i := range found {
-		if found[i].Status.Phase == corev1.PodRunning && found[i].DeletionTimestamp == nil {
-			return &found[i], nil
-		}
+// chooseFor reaches the members and chooses the pod for an argument.
+func (o *options) chooseFor(cmd *cobra.Command, argument string) (*chosen, error) {
+	t, err := o.target(argument)
+	if err != nil {
+		return nil, err
 	}
-	if len(found) == 1 {
-		return nil, fmt.Errorf(
-			"pod %s in member %s is %s: there is nothing to run a command in",
-			found[0].Name,
-			member,
-			found[0].Status.Phase,
-		)
+	f, err := o.fleet(cmd.Context(), cmd.ErrOrStderr(), t.workload())
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("none of the %d pods in member %s runs", len(found), member)
+	return f.choose(cmd.Context(), t, o)
 }
 
 // session is what a command is connected to.
@@ -110,7 +101,7 @@ func (s *session) run(ctx context.Context, r *reached, pod *corev1.Pod, command 
 		}
 	}
 	command.Stdin, command.Stdout, command.Stderr, command.TTY = s.stdin != nil, true, !s.tty, s.tty
-	request := r.core.CoreV1().
+	request := r.streams.CoreV1().
 		RESTClient().
 		Post().
 		Resource("pods").
@@ -137,7 +128,7 @@ func (s *session) run(ctx context.Context, r *reached, pod *corev1.Pod, command 
 		if errors.As(err, &code) {
 			return fmt.Errorf("the command ended with exit code %d: %w", code.ExitStatus(), err)
 		}
-		return fmt.Errorf("run a command in pod %s of member %s: %w", pod.Name, r.name, err)
+		return r.failed("run a command in pod "+pod.Name, err)
 	}
 	return nil
 }
@@ -157,7 +148,7 @@ func newExecutor(cfg *rest.Config, request *rest.Request) (remotecommand.Executo
 	})
 }
 
-// once tells one size, and then no other.
+// once has one size, and then no other.
 type once struct{ size *remotecommand.TerminalSize }
 
 // Next is a TerminalSizeQueue's. Nil ends it.

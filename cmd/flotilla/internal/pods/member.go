@@ -4,195 +4,114 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	clientgo "k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/pager"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
-	"github.com/flotilla-dev/flotilla/hub/kinds"
 )
 
 // defaultContainer is the annotation by which a pod says which container is meant without a name, as kubectl reads it.
 const defaultContainer = "kubectl.kubernetes.io/default-container"
 
-// options are those that both verbs have.
+// memberPatience is how long a member has to answer, without the flag.
+const memberPatience = 10 * time.Second
+
+// options are those that all verbs have.
 type options struct {
-	hub       console.Hub
-	members   console.Members
-	member    string
-	container string
+	hub      console.Hub
+	members  console.Members
+	only     []string
+	patience time.Duration
 }
 
 func (o *options) addFlags(cmd *cobra.Command) {
 	o.hub.AddFlags(cmd)
 	o.members.AddFlags(cmd, &o.hub)
-	cmd.Flags().StringVarP(&o.member, "member", "C", "", "the member to reach into")
-	cmd.Flags().StringVarP(&o.container, "container", "c", "", "the container; without it the pod's default or first one")
+	cmd.Flags().StringSliceVarP(&o.only, "member", "C", nil, "only these members, with commas between them")
+	cmd.Flags().DurationVar(&o.patience, "member-timeout", memberPatience, "how long a member has to answer a request")
 	// The flag was added above.
 	_ = cmd.RegisterFlagCompletionFunc("member", o.hub.CompleteMembers)
 }
 
+// addContainer adds the flag -c.
+func addContainer(cmd *cobra.Command, container *string) {
+	cmd.Flags().StringVarP(container, "container", "c", "", "the container; without it the pod's default or first one")
+}
+
 // reached is a member that is reached.
 type reached struct {
-	name, namespace string
-	config          *rest.Config
-	core            clientgo.Interface
-	client          client.Reader
+	name, namespace, kubecontext string
+	// expected: the user or the hub says that the pods are in this member, so what fails there is said.
+	expected bool
+	// config has no timeout: it is for sessions.
+	config *rest.Config
+	// core and client end a request after the time that a member has to answer.
+	core     clientgo.Interface
+	client   client.Reader
+	patience time.Duration
+	// streams are requests that stay open.
+	streams clientgo.Interface
 }
 
-// reach connects to the member that the flags name, and makes sure that it is the one that the hub means.
-func (o *options) reach(cmd *cobra.Command) (*reached, error) {
-	if o.member == "" {
-		return nil, console.Usagef("which member? name it with -C; flotilla get clusters lists them")
+// newReached returns a member by the configuration of its API server. It asks nothing of it.
+func newReached(name, namespace, kubecontext string, cfg *rest.Config, patience time.Duration) (*reached, error) {
+	r := &reached{
+		name: name, namespace: namespace, kubecontext: kubecontext, config: rest.CopyConfig(cfg),
+		patience: patience,
 	}
-	namespace, err := o.hub.Namespace()
+	r.config.Timeout, r.config.WarningHandler = 0, rest.NoWarnings{}
+	quick, streams := rest.CopyConfig(r.config), rest.CopyConfig(r.config)
+	quick.Timeout = patience
+	// With HTTP/2 a client buffers some MiB of each stream, which is too much for hundreds that a slow terminal holds
+	// up. With HTTP/1.1 each is a connection, and the server waits.
+	streams.NextProtos = []string{"http/1.1"}
+	var err error
+	if r.core, err = clientgo.NewForConfig(quick); err == nil {
+		r.streams, err = clientgo.NewForConfig(streams)
+	}
+	if err == nil {
+		r.client, err = client.New(quick, client.Options{Scheme: clientgoscheme.Scheme})
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("connect to member %s: %w", name, err)
 	}
-	cfg, kubecontext, err := o.members.Config(o.member)
-	if err != nil {
-		return nil, err
-	}
-	core, err := clientgo.NewForConfig(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("connect to member %s: %w", o.member, err)
-	}
-	c, err := client.New(cfg, client.Options{Scheme: clientgoscheme.Scheme})
-	if err != nil {
-		return nil, fmt.Errorf("connect to member %s: %w", o.member, err)
-	}
-	hub, err := o.hub.Client()
-	if err != nil {
-		fmt.Fprintf(
-			cmd.ErrOrStderr(),
-			"The hub was not asked whether the context %s is member %s: %v\n",
-			kubecontext,
-			o.member,
-			err,
-		)
-	} else if err := console.Verify(cmd.Context(), hub, c, o.member, kubecontext, cmd.ErrOrStderr()); err != nil {
-		return nil, err
-	}
-	return &reached{name: o.member, namespace: namespace, config: cfg, core: core, client: c}, nil
+	return r, nil
 }
 
-// pods returns the pods that an argument names, sorted: POD, pod/POD, or KIND/NAME of a workload, which the member is
-// asked for.
-func (r *reached) pods(ctx context.Context, argument string) ([]corev1.Pod, error) {
-	kind, name, slash := strings.Cut(argument, "/")
-	if !slash {
-		kind, name = "pod", argument
-	}
-	if slices.Contains([]string{"pod", "pods", "po"}, strings.ToLower(kind)) {
-		pod, err := r.core.CoreV1().Pods(r.namespace).Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf(
-				"member %s has no pod %s in namespace %s; name its workload, as in clone/api, for all its pods there",
-				r.name,
-				name,
-				r.namespace,
-			)
+// failed returns the sentence about a request that a member did not answer as asked. doing is what was tried, such as
+// "list pods in namespace shop".
+func (r *reached) failed(doing string, err error) error {
+	var transport *url.Error
+	switch {
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("you may not %s in member %s: ask for that right there, for the user of the context %s",
+			doing, r.name, r.kubecontext)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("member %s does not accept the credentials of the context %s: renew them", r.name,
+			r.kubecontext)
+	case errors.As(err, &transport) || errors.Is(err, context.DeadlineExceeded):
+		if transport != nil {
+			err = transport.Err
 		}
-		if err != nil {
-			return nil, fmt.Errorf("read pod %s/%s in member %s: %w", r.namespace, name, r.name, err)
-		}
-		return []corev1.Pod{*pod}, nil
+		return fmt.Errorf("member %s does not answer (%w): look at it with kubectl --context %s version", r.name, err,
+			r.kubecontext)
 	}
-	key, err := console.Workload(argument, r.namespace)
-	if err != nil {
-		return nil, err
-	}
-	workload := &unstructured.Unstructured{}
-	workload.SetGroupVersionKind(kinds.Workloads()[key.GroupKind()].GVK)
-	if err := r.client.Get(ctx, key.Workload(), workload); apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf(
-			"member %s has no %s; flotilla why %s -C %s says why",
-			r.name,
-			key.Sentence(),
-			argument,
-			r.name,
-		)
-	} else if err != nil {
-		return nil, fmt.Errorf("read %s in member %s: %w", key.Sentence(), r.name, err)
-	}
-	selector, err := selectorOf(workload)
-	if err != nil {
-		return nil, fmt.Errorf("read the selector of %s in member %s: %w", key.Sentence(), r.name, err)
-	}
-	list, err := r.list(ctx, selector)
-	if err != nil {
-		return nil, fmt.Errorf("list the pods of %s in member %s: %w", key.Sentence(), r.name, err)
-	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf(
-			"%s has no pods in member %s; flotilla why %s -C %s says why",
-			key.Sentence(),
-			r.name,
-			argument,
-			r.name,
-		)
-	}
-	slices.SortFunc(list, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
-	return list, nil
-}
-
-// list returns the pods of a selector, which it reads in pages.
-func (r *reached) list(ctx context.Context, selector string) (pods []corev1.Pod, err error) {
-	const page = 500
-	read := pager.New(func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-		return r.core.CoreV1().Pods(r.namespace).List(ctx, opts)
-	})
-	read.PageSize = page
-	err = read.EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(object runtime.Object) error {
-		if pod, ok := object.(*corev1.Pod); ok {
-			pods = append(pods, *pod)
-		}
-		return nil
-	})
-	return pods, err
-}
-
-func selectorOf(workload *unstructured.Unstructured) (string, error) {
-	raw, found, err := unstructured.NestedMap(workload.Object, "spec", "selector")
-	if err != nil {
-		return "", err
-	}
-	if !found {
-		return "", errors.New("spec.selector is missing")
-	}
-	selector := &metav1.LabelSelector{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, selector); err != nil {
-		return "", err
-	}
-	text, err := metav1.LabelSelectorAsSelector(selector)
-	if err != nil {
-		return "", err
-	}
-	return text.String(), nil
+	return fmt.Errorf("%s in member %s: %w", doing, r.name, err)
 }
 
 // containerOf returns the container that is meant: the one that is named, else the pod's default, else its first one.
 func containerOf(pod *corev1.Pod, named string) (string, error) {
-	var names []string
-	for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
-		for i := range list {
-			names = append(names, list[i].Name)
-		}
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		names = append(names, pod.Spec.EphemeralContainers[i].Name)
-	}
+	names := containersOf(pod)
 	switch byDefault := pod.Annotations[defaultContainer]; {
 	case named != "" && slices.Contains(names, named):
 		return named, nil
@@ -204,4 +123,18 @@ func containerOf(pod *corev1.Pod, named string) (string, error) {
 		return "", fmt.Errorf("pod %s has no containers", pod.Name)
 	}
 	return names[0], nil
+}
+
+// containersOf returns the names of a pod's containers, the regular ones first.
+func containersOf(pod *corev1.Pod) []string {
+	var names []string
+	for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range list {
+			names = append(names, list[i].Name)
+		}
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		names = append(names, pod.Spec.EphemeralContainers[i].Name)
+	}
+	return names
 }

@@ -12,15 +12,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/gorilla/websocket"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientgo "k8s.io/client-go/kubernetes"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -31,30 +33,113 @@ import (
 
 // member is an API server that answers what the verbs ask of a member.
 type member struct {
-	t    *testing.T
+	t    testing.TB
 	pods []corev1.Pod
-	// asked are the requests, as path?query.
-	asked []string
 	// exec speaks with a client that runs a command.
 	exec func(*websocket.Conn)
+	// forward forwards ports of a pod.
+	forward func(w http.ResponseWriter, r *http.Request)
+	// log answers for the log of a pod; nil has two lines.
+	log func(w http.ResponseWriter, r *http.Request, pod string)
+	// metrics is what metrics.k8s.io answers, "" for a member without it.
+	metrics string
+	// refused are the paths below the namespace that are forbidden.
+	refused string
+	events  []corev1.Event
+
+	mu sync.Mutex
+	// asked are the requests, as path?query.
+	asked []string
+}
+
+func (m *member) requests() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.asked)
+}
+
+// change changes the pods.
+func (m *member) change(f func(pods []corev1.Pod) []corev1.Pod) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pods = f(m.pods)
 }
 
 func (m *member) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	const pods = "/api/v1/namespaces/shop/pods"
+	const namespace = "/api/v1/namespaces/shop"
+	m.mu.Lock()
 	m.asked = append(m.asked, r.URL.Path+"?"+r.URL.RawQuery)
-	name, sub, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, pods), "/"), "/")
-	at := slices.IndexFunc(m.pods, func(p corev1.Pod) bool { return p.Name == name })
+	pods := slices.Clone(m.pods)
+	m.mu.Unlock()
+	rest, below := strings.CutPrefix(r.URL.Path, namespace)
+	path := strings.Split(strings.Trim(rest, "/"), "/")
 	switch {
-	case !strings.HasPrefix(r.URL.Path, pods) || name != "" && at < 0:
-		m.answer(w, http.StatusNotFound, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-			Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound})
-	case name == "":
+	case m.refused != "" && strings.Contains(r.URL.Path, m.refused):
+		m.refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden)
+	case strings.HasPrefix(r.URL.Path, "/apis/metrics.k8s.io/") && m.metrics != "":
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, m.metrics)
+	case below && path[0] == "events":
+		m.answer(w, http.StatusOK, &corev1.EventList{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "EventList"}, Items: m.events})
+	case below && path[0] == "pods" && len(path) == 1 && r.URL.Query().Get("watch") != "":
+		m.watch(w, r)
+	case below && path[0] == "pods" && len(path) == 1:
 		m.answer(w, http.StatusOK, &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"},
-			Items: m.pods})
+			ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: pods})
+	case below && path[0] == "pods":
+		m.pod(w, r, pods, path[1], strings.Join(path[2:], "/"))
+	default:
+		m.refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
+	}
+}
+
+// watch says nothing until the client has gone.
+func (m *member) watch(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	w.(http.Flusher).Flush()
+	said := map[string]bool{}
+	for _, pod := range m.pods {
+		said[pod.Name] = true
+	}
+	for tick := time.NewTicker(20 * time.Millisecond); ; {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-tick.C:
+		}
+		m.mu.Lock()
+		for _, pod := range m.pods {
+			if said[pod.Name] {
+				continue
+			}
+			said[pod.Name] = true
+			pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+			object, err := json.Marshal(&pod)
+			if err != nil {
+				m.t.Error(err)
+			}
+			fmt.Fprintf(w, `{"type":"ADDED","object":%s}`+"\n", object)
+			w.(http.Flusher).Flush()
+		}
+		m.mu.Unlock()
+	}
+}
+
+func (m *member) pod(w http.ResponseWriter, r *http.Request, pods []corev1.Pod, name, sub string) {
+	at := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Name == name })
+	switch {
+	case at < 0:
+		m.refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
+	case sub == "log" && m.log != nil:
+		m.log(w, r, name)
 	case sub == "log" && strings.HasSuffix(name, "broken"):
 		http.Error(w, "the kubelet is away", http.StatusInternalServerError)
 	case sub == "log":
 		fmt.Fprintf(w, "first of %s\nlast of %s", name, name)
+	case sub == "portforward":
+		m.forward(w, r)
 	case sub == "exec":
 		upgrade := websocket.Upgrader{Subprotocols: []string{"v5.channel.k8s.io"}}
 		conn, err := upgrade.Upgrade(w, r, nil)
@@ -65,10 +150,15 @@ func (m *member) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer conn.Close()
 		m.exec(conn)
 	default:
-		pod := m.pods[at]
+		pod := pods[at]
 		pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 		m.answer(w, http.StatusOK, &pod)
 	}
+}
+
+func (m *member) refuse(w http.ResponseWriter, code int, reason metav1.StatusReason) {
+	m.answer(w, code, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status: metav1.StatusFailure, Reason: reason, Code: int32(code)})
 }
 
 func (m *member) answer(w http.ResponseWriter, code int, object any) {
@@ -80,25 +170,55 @@ func (m *member) answer(w http.ResponseWriter, code int, object any) {
 }
 
 // reach returns the member as the verbs see it.
-func (m *member) reach(workloads ...client.Object) *reached {
+func (m *member) reach(workloads ...client.Object) *reached { return m.reachAs("east", workloads...) }
+
+func (m *member) reachAs(name string, workloads ...client.Object) *reached {
 	m.t.Helper()
 	server := httptest.NewServer(m)
 	m.t.Cleanup(server.Close)
-	cfg := &rest.Config{Host: server.URL}
-	core, err := clientgo.NewForConfig(cfg)
+	r, err := newReached(name, "shop", name, &rest.Config{Host: server.URL, QPS: -1}, memberPatience)
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	scheme := runtime.NewScheme()
-	if err := apps.AddToScheme(scheme); err != nil {
+	if err := errors.Join(apps.AddToScheme(scheme), batchv1.AddToScheme(scheme)); err != nil {
 		m.t.Fatal(err)
 	}
-	return &reached{name: "east", namespace: "shop", config: cfg, core: core,
-		client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(workloads...).Build()}
+	r.client, r.expected = fake.NewClientBuilder().WithScheme(scheme).WithObjects(workloads...).Build(), true
+	return r
+}
+
+// target reads an argument.
+func targetFor(t *testing.T, argument string) *target {
+	t.Helper()
+	found, err := targetOf(argument, "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// buffer is a writer for several goroutines.
+type buffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *buffer) Write(data []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(data)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 func pod(name string, phase corev1.PodPhase, containers ...string) corev1.Pod {
-	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Status: corev1.PodStatus{Phase: phase}}
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)},
+		Status: corev1.PodStatus{Phase: phase}}
 	for _, c := range containers {
 		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: c})
 	}
@@ -121,8 +241,14 @@ func TestPods(t *testing.T) {
 			"pods there",
 		"clone/none": "member east has no CloneSet shop/none; flotilla why clone/none -C east says why",
 		"svc/api":    `"svc" is no kind that the hub places`,
+		"pub/api":    "PodUnavailableBudget shop/api has no pods of its own",
+		"pod/":       "names no pod",
 	} {
-		found, err := r.pods(t.Context(), argument)
+		var found []corev1.Pod
+		asked, err := targetOf(argument, "shop")
+		if err == nil {
+			found, err = r.pods(t.Context(), asked)
+		}
 		var names []string
 		for i := range found {
 			names = append(names, found[i].Name)
@@ -135,11 +261,11 @@ func TestPods(t *testing.T) {
 			t.Errorf("%s: %s, want %s", argument, got, want)
 		}
 	}
-	if !slices.ContainsFunc(m.asked, func(a string) bool { return strings.Contains(a, "labelSelector=app%3Dapi") }) {
-		t.Errorf("pods are not asked for by the selector: %v", m.asked)
+	if !slices.ContainsFunc(m.requests(), func(a string) bool { return strings.Contains(a, "labelSelector=app%3Dapi") }) {
+		t.Errorf("pods are not asked for by the selector: %v", m.requests())
 	}
 	m.pods = nil
-	if _, err := r.pods(t.Context(), "clone/api"); err == nil ||
+	if _, err := r.pods(t.Context(), targetFor(t, "clone/api")); err == nil ||
 		!strings.Contains(err.Error(), "CloneSet shop/api has no pods in member east") {
 		t.Errorf("says %v", err)
 	}
@@ -179,37 +305,6 @@ func TestContainerOf(t *testing.T) {
 		if got != test.want {
 			t.Errorf("%s of %s: %q, want %q", test.named, test.pod.Name, got, test.want)
 		}
-	}
-}
-
-// TestLogs holds that lines of several pods stay whole and say whose they are, and that one pod whose log cannot be
-// read does not keep those of the others back.
-func TestLogs(t *testing.T) {
-	m := &member{t: t, pods: []corev1.Pod{pod("api-1", corev1.PodRunning, "main"),
-		pod("api-broken", corev1.PodRunning, "main"), pod("api-3", corev1.PodRunning, "main")}}
-	r := m.reach()
-	out := &bytes.Buffer{}
-	log := &logOptions{tailed: true, tail: 2, since: 1500e6, previous: true}
-	err := log.print(t.Context(), r, m.pods, out)
-	if err == nil || !strings.Contains(err.Error(), "read the log of api-broken/main in member east") {
-		t.Errorf("says %v", err)
-	}
-	want := "api-1 first of api-1\napi-1 last of api-1\napi-3 first of api-3\napi-3 last of api-3\n"
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if want := "/api/v1/namespaces/shop/pods/api-1/log?container=main&previous=true&sinceSeconds=1&tailLines=2"; m.asked[0] != want {
-		t.Errorf("asks %s, want %s", m.asked[0], want)
-	}
-	// The log of one pod is as it is.
-	out.Reset()
-	if err := (&logOptions{}).print(t.Context(), r, m.pods[:1], out); err != nil ||
-		out.String() != "first of api-1\nlast of api-1" {
-		t.Errorf("%q, %v", out, err)
-	}
-	if err := (&logOptions{follow: true}).print(t.Context(), r, make([]corev1.Pod, mostFollowed+1),
-		io.Discard); err == nil || !strings.Contains(err.Error(), "too many to follow") {
-		t.Errorf("says %v", err)
 	}
 }
 
@@ -281,19 +376,6 @@ func TestExec(t *testing.T) {
 	}
 }
 
-func TestRunning(t *testing.T) {
-	ready, pending, failed := pod("c", corev1.PodRunning), pod("a", corev1.PodPending), pod("b", corev1.PodFailed)
-	if found, err := running([]corev1.Pod{pending, failed, ready}, "east"); err != nil || found.Name != "c" {
-		t.Errorf("%v, %v", found, err)
-	}
-	for want, pods := range map[string][]corev1.Pod{"none of the 2 pods in member east runs": {pending, failed},
-		"pod a in member east is Pending": {pending}} {
-		if _, err := running(pods, "east"); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("says %v, want %s", err, want)
-		}
-	}
-}
-
 // TestSentences holds what is said before anything is asked.
 func TestSentences(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
@@ -302,7 +384,7 @@ func TestSentences(t *testing.T) {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		"logs api-1": "which member? name it with -C",
+		"logs api-1": "which member has pod api-1? name it with -C",
 		"logs -C east api-1": "no context reaches member east: your kubeconfig has none of that name; name one with " +
 			"--member-context east=CONTEXT (it has hub)",
 		"exec -C east api-1 ls": "write the pod, then --, then the command",

@@ -260,6 +260,12 @@ func Read(ctx context.Context, hub client.Reader) (*Tree, []topology.MemberClust
 	return tree, tree.members, nil
 }
 
+// ReadOne reads the hub and returns the tree of one workload. It fails where there is no such workload.
+func ReadOne(ctx context.Context, hub client.Reader, key wire.Key) (*Tree, error) {
+	v := &verb{matching: labels.Everything(), stored: hub, namespace: key.Namespace, key: &key}
+	return v.look(ctx, hub)
+}
+
 // workloadsFirst returns the workloads where they are read before all else, else none.
 func (v *verb) workloadsFirst(ctx context.Context, from client.Reader) ([]client.Object, error) {
 	if !v.calm {
