@@ -77,6 +77,9 @@ type Workload struct {
 	placement *topology.WorkloadPlacement
 }
 
+// well reports whether nothing keeps a workload from being placed and Ready, and all its members are reachable.
+func (w *Workload) well() bool { return len(w.needs) == 0 && len(w.Stale) == 0 }
+
 // input is what a fleet is made from.
 type input struct {
 	hub, flags, failing string

@@ -37,7 +37,7 @@ type look struct {
 // loop publishes a fleet after each change, and looks at contacts in between. It returns what the user may read once
 // that is something else.
 func (l *look) loop(ctx context.Context, changed <-chan struct{}) (*grants, error) {
-	looks, asks := time.NewTicker(lookEvery), time.NewTicker(askEvery)
+	looks, asks := time.NewTicker(l.lookEvery), time.NewTicker(l.askEvery)
 	defer looks.Stop()
 	defer asks.Stop()
 	for stale := true; ; {

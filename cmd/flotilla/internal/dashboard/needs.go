@@ -151,7 +151,7 @@ func needsOfMember(m *topology.MemberCluster, state, flags string) []Need {
 		need.Sentence = "it asks to join, and takes part once a person accepts it"
 		need.Commands = known([]string{command("accept")})
 	case "NotReady":
-		need.Commands = known([]string{command("get clusters"), command("drain")})
+		need.Commands = known([]string{command("get clusters")})
 		if c := meta.FindStatusCondition(m.Status.Conditions, topology.MemberFailoverHeld); c != nil && c.Status == "True" {
 			need.Sentence += "; " + c.Message
 		}

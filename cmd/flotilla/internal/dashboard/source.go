@@ -32,9 +32,6 @@ const (
 	settle = 200 * time.Millisecond
 	// share is how many times longer than a tree takes to make no other one is begun.
 	share = 4
-	// lookEvery is how often contacts and the hub itself are looked at, askEvery how often rights are.
-	lookEvery = 5 * time.Second
-	askEvery  = time.Minute
 	// answerWithin is how long the hub has to answer.
 	answerWithin = 4 * time.Second
 )
@@ -50,6 +47,8 @@ type source struct {
 	board  *board
 	// name is how the user names the hub.
 	name string
+	// lookEvery is how often contacts and the hub itself are looked at, askEvery how often rights are.
+	lookEvery, askEvery time.Duration
 }
 
 // newSource returns a source for a hub. It errs if the cluster lacks Flotilla's definitions.
@@ -66,7 +65,8 @@ func newSource(cfg *rest.Config, scheme *runtime.Scheme, b *board, name string, 
 	if err != nil {
 		return nil, console.NotAHub(err)
 	}
-	out := &source{cfg: cfg, scheme: scheme, core: core, client: c, kinds: read, scope: s, board: b, name: name}
+	out := &source{cfg: cfg, scheme: scheme, core: core, client: c, kinds: read, scope: s, board: b, name: name,
+		lookEvery: 5 * time.Second, askEvery: time.Minute}
 	out.scope.federated = out.federated
 	return out, nil
 }
@@ -161,7 +161,7 @@ func (s *source) run(ctx context.Context) {
 		g = nil
 		select {
 		case <-ctx.Done():
-		case <-time.After(lookEvery):
+		case <-time.After(s.lookEvery):
 		}
 	}
 }

@@ -123,7 +123,7 @@ func headOf(f *Fleet) head {
 	}
 	for i := range f.Workloads {
 		w := &f.Workloads[i]
-		if len(w.needs) == 0 {
+		if w.well() {
 			h.Well++
 		}
 		h.Desired += int64(w.Pods.Desired)
@@ -276,7 +276,7 @@ func (p parts) workloads(f *Fleet, q query) {
 	var shown []*Workload
 	for i := range f.Workloads {
 		w := &f.Workloads[i]
-		if q.shows(w) && (!q.NotWell || len(w.needs) > 0) {
+		if q.shows(w) && (!q.NotWell || !w.well()) {
 			shown = append(shown, w)
 		}
 	}
@@ -302,10 +302,10 @@ func rowOf(f *Fleet, w *Workload) workloadRow {
 		if w.needs[0].rank < rankPaused {
 			row.Level = "urgent"
 		}
+	case row.Stale:
+		row.Level, row.Note = "waiting", clip("unreachable: "+strings.Join(w.Stale, ", "))
 	case w.Wave != nil:
 		row.Note = clip(w.Wave.Message)
-	case row.Stale:
-		row.Note = clip("unreachable: " + strings.Join(w.Stale, ", "))
 	}
 	return row
 }

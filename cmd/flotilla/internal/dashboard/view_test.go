@@ -41,7 +41,7 @@ func TestNeeds(t *testing.T) {
 		{"StatefulSet data/db", "Approval", "flotilla rollout approve statefulset/db -n data --context hub"},
 		{"CloneSet shop/api", "Approval", "flotilla rollout approve cloneset/api -n shop --context hub"},
 		{"DaemonSet shop/log-shipper", "Stalled", "flotilla why daemonset/log-shipper -n shop --context hub"},
-		{"Member north", "NotReady", "flotilla get clusters north --context hub; flotilla drain north --context hub"},
+		{"Member north", "NotReady", "flotilla get clusters north --context hub"},
 		{"CloneSet shop/cart", "ImagePullBackOff", "flotilla logs -C west cloneset/cart -n shop --context hub; " +
 			"flotilla why cloneset/cart -n shop --context hub"},
 		{"CloneSet shop/mail", "Paused", "flotilla rollout resume cloneset/mail -n shop --context hub"},
@@ -91,6 +91,7 @@ func TestViewFilters(t *testing.T) {
 		{"by a part of the name", query{Text: "sea"}, 1, []string{"w/CloneSet/shop/search"}},
 		{"by an image", query{Text: "api:1.27"}, 1, []string{"w/CloneSet/shop/api"}},
 		{"by a reason", query{Text: "typo"}, 1, []string{"w/CloneSet/shop/cart"}},
+		{"not well, as a member is lost", query{NotWell: true, Text: "united"}, 1, []string{"w/UnitedDeployment/shop/web"}},
 		{"not well", query{NotWell: true, Text: "clone", Namespace: "shop"}, 4, []string{"w/CloneSet/shop/api",
 			"w/CloneSet/shop/cart", "w/CloneSet/shop/mail", "w/CloneSet/shop/search"}},
 		{"a page behind the last", query{Page: 1000}, 21, []string{"w/CloneSet/batch/job-13"}},

@@ -273,7 +273,7 @@ function command(words) {
 }
 
 const newNeed = () => make('li', 'need', make('div', '', make('div', 'kind'), make('div')),
-  make('div', '', make('p'), make('p', 'who'), make('div')));
+  make('div', '', make('p'), make('p', 'who'), make('div', 'commands')));
 function fillNeed(node, need) {
   node.className = need.urgent ? 'need urgent' : 'need';
   const [left, right] = node.children;
