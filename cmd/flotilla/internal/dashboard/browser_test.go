@@ -194,7 +194,7 @@ func TestPage(t *testing.T) {
 	if n := s.number(`document.querySelectorAll("img, b").length`); n != 0 {
 		t.Errorf("a message became %v nodes", n)
 	}
-	if n := s.number(`document.querySelectorAll(".square[aria-label*='no contact'], .square[data-state=NotReady]").length`); n != 1 {
+	if n := s.number(`document.querySelectorAll(".square[data-state=NotReady]").length`); n != 1 {
 		t.Errorf("%v squares are of lost members", n)
 	}
 

@@ -64,7 +64,8 @@ func example() *input {
 	api.Wave = &tree.Wave{Number: 1, Of: 3, Name: "eu",
 		Message: "wave 1 of 3 (eu) has soaked until 09:20, and waits for a person to approve it: flotilla rollout approve"}
 	api.Waiting = api.Wave.Message
-	db := workload("StatefulSet", "data", "db", "", pods(9, 9, 3), cluster("west", pods(3, 3, 3)), cluster("oregon", pods(6, 6, 0)))
+	db := workload("StatefulSet", "data", "db", "", pods(9, 9, 3), cluster("west", pods(3, 3, 3)),
+		cluster("oregon", pods(6, 6, 0)))
 	db.Wave = &tree.Wave{Number: 2, Of: 4, Name: "us",
 		Message: "wave 2 of 4 (us) waits for a person to approve it: flotilla rollout approve"}
 	cart := workload("CloneSet", "shop", "cart", "b", pods(12, 9, 12), cluster("west", pods(12, 9, 12)))
@@ -85,7 +86,8 @@ func example() *input {
 	in.tree = &tree.Tree{Workloads: []tree.Workload{db, api, cart, broken, paused, failed, stale}}
 	for i := range 14 {
 		name := fmt.Sprintf("job-%02d", i)
-		w := workload("CloneSet", "batch", name, "a", pods(6, 6, 6), cluster("ohio", pods(3, 3, 3)), cluster("tokyo", pods(3, 3, 3)))
+		w := workload("CloneSet", "batch", name, "a", pods(6, 6, 6), cluster("ohio", pods(3, 3, 3)),
+			cluster("tokyo", pods(3, 3, 3)))
 		w.Images = []tree.Image{{Images: []string{"batch:3"}, Pods: 6}}
 		in.tree.Workloads = append(in.tree.Workloads, w)
 	}

@@ -83,7 +83,9 @@ func (l *look) reads(object client.Object) bool {
 
 // list reads objects from the cache, nothing where the user must not read their kind. What is read without copies is
 // not changed afterwards.
-func (l *look) list(ctx context.Context, object client.Object, into client.ObjectList, o ...client.ListOption) error {
+func (l *look) list(
+	ctx context.Context, object client.Object, into client.ObjectList, o ...client.ListOption,
+) error {
 	if !l.reads(object) {
 		return nil
 	}

@@ -71,7 +71,8 @@ func needsOf(w *Workload, in *input) []Need {
 		add(rankStalled, "Stalled", w.Problem, run("why"))
 	}
 	if n, why := unplacedOf(w); n > 0 && w.Problem == "" {
-		add(rankUnplaced, "Not placed", fmt.Sprintf("%d of %d replicas have no place: %s", n, w.Pods.Desired, why), run("why"))
+		add(rankUnplaced, "Not placed",
+			fmt.Sprintf("%d of %d replicas have no place: %s", n, w.Pods.Desired, why), run("why"))
 	}
 	for _, reason := range w.PodReasons[:min(len(w.PodReasons), mostReasons)] {
 		commands := []string{run("why")}
@@ -81,7 +82,8 @@ func needsOf(w *Workload, in *input) []Need {
 		add(rankNotReady, reason.Reason, reason.String(), commands...)
 	}
 	if w.Paused {
-		add(rankPaused, "Paused", "its updates are paused: pods are healed and scaled, and none is updated", run("rollout resume"))
+		add(rankPaused, "Paused", "its updates are paused: pods are healed and scaled, and none is updated",
+			run("rollout resume"))
 	}
 	if len(all) == 0 && w.Waiting != "" {
 		add(rankWaiting, "Not Ready", w.Waiting, run("rollout status"), run("why"))
@@ -137,7 +139,9 @@ func unplacedOf(w *Workload) (n int32, why string) {
 
 // needsOfMember returns what keeps a member from taking part. It is pure.
 func needsOfMember(m *topology.MemberCluster, state, flags string) []Need {
-	need := Need{Key: "member#" + m.Name, Subject: "Member " + m.Name, Kind: state, Sentence: saidOf(m), rank: rankMember}
+	need := Need{
+		Key: "member#" + m.Name, Subject: "Member " + m.Name, Kind: state, Sentence: saidOf(m), rank: rankMember,
+	}
 	command := func(verb string) string {
 		if !plain(m.Name) {
 			return ""
@@ -152,8 +156,9 @@ func needsOfMember(m *topology.MemberCluster, state, flags string) []Need {
 		need.Commands = known([]string{command("accept")})
 	case "NotReady":
 		need.Commands = known([]string{command("get clusters")})
-		if c := meta.FindStatusCondition(m.Status.Conditions, topology.MemberFailoverHeld); c != nil && c.Status == "True" {
-			need.Sentence += "; " + c.Message
+		held := meta.FindStatusCondition(m.Status.Conditions, topology.MemberFailoverHeld)
+		if held != nil && held.Status == "True" {
+			need.Sentence += "; " + held.Message
 		}
 	default:
 		need.Commands = known([]string{command("get clusters")})

@@ -109,7 +109,8 @@ func guarded(next http.Handler) http.Handler {
 		header.Set("Cache-Control", "no-store")
 		header.Set("Vary", "Accept-Encoding")
 		if !local(r.Host) {
-			http.Error(w, "Open the page by 127.0.0.1 or localhost: another name is refused.", http.StatusMisdirectedRequest)
+			http.Error(w, "Open the page by 127.0.0.1 or localhost: another name is refused.",
+				http.StatusMisdirectedRequest)
 			return
 		}
 		if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+r.Host {
@@ -156,7 +157,9 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	w.Header().Set("Content-Type", "text/event-stream")
-	out := &stream{out: w, control: http.NewResponseController(w), sent: s.sent, pace: s.pace, query: readQuery(r.URL.Query())}
+	out := &stream{
+		out: w, control: http.NewResponseController(w), sent: s.sent, pace: s.pace, query: readQuery(r.URL.Query()),
+	}
 	if readsGzip(r) {
 		w.Header().Set("Content-Encoding", "gzip")
 		out.zip = gzip.NewWriter(w)
@@ -172,7 +175,9 @@ func (s *server) serve(ctx context.Context, on net.Listener) error {
 		return err
 	}
 	const patience, largest = 10 * time.Second, 16 << 10
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: patience, IdleTimeout: time.Minute, MaxHeaderBytes: largest}
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: patience, IdleTimeout: time.Minute, MaxHeaderBytes: largest,
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(on) }()
 	select {

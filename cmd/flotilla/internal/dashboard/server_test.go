@@ -114,12 +114,14 @@ func TestGuards(t *testing.T) {
 		{"the style sheet", "/page.css", nil, http.StatusOK},
 		{"another path", "/etc/passwd", nil, http.StatusNotFound},
 		{"another file", "/../server.go", nil, http.StatusNotFound},
-		{"a stream without a token", "/events", func(r *http.Request) { r.Header.Del("Authorization") }, http.StatusUnauthorized},
+		{"a stream without a token", "/events", func(r *http.Request) { r.Header.Del("Authorization") },
+			http.StatusUnauthorized},
 		{"a stream with a wrong token", "/events", func(r *http.Request) { r.Header.Set("Authorization", "Bearer x") },
 			http.StatusUnauthorized},
 		{"a token in the address", "/events?token=" + s.token, func(r *http.Request) { r.Header.Del("Authorization") },
 			http.StatusUnauthorized},
-		{"a name that leads here", "/", func(r *http.Request) { r.Host = "evil.example.org" }, http.StatusMisdirectedRequest},
+		{"a name that leads here", "/", func(r *http.Request) { r.Host = "evil.example.org" },
+			http.StatusMisdirectedRequest},
 		{"a name that begins like ours", "/events", func(r *http.Request) { r.Host = "127.0.0.1.evil.example.org:80" },
 			http.StatusMisdirectedRequest},
 		{"localhost", "/", func(r *http.Request) { r.Host = "localhost:1234" }, http.StatusOK},
@@ -127,7 +129,8 @@ func TestGuards(t *testing.T) {
 			http.StatusForbidden},
 		{"a page of another port", "/events", func(r *http.Request) { r.Header.Set("Origin", "http://127.0.0.1:1") },
 			http.StatusForbidden},
-		{"a page without an origin", "/events", func(r *http.Request) { r.Header.Set("Origin", "null") }, http.StatusForbidden},
+		{"a page without an origin", "/events", func(r *http.Request) { r.Header.Set("Origin", "null") },
+			http.StatusForbidden},
 		{"a change", "/events", func(r *http.Request) { r.Method = http.MethodPost }, http.StatusMethodNotAllowed},
 	} {
 		response := ask(t, s, on.URL+tc.path, tc.change)
@@ -155,8 +158,8 @@ func TestPageHasNoInlineCode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, refused := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "style=",
-			"onclick", "<style", "http://", "https://", "import("} {
+		for _, refused := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(",
+			"style=", "onclick", "<style", "http://", "https://", "import("} {
 			if strings.Contains(string(data), refused) {
 				t.Errorf("%s has %s", name, refused)
 			}
@@ -206,11 +209,13 @@ func TestStream(t *testing.T) {
 func TestTwoClients(t *testing.T) {
 	in := example()
 	s, on := open(t, fleetOf(in))
-	shop, data := events(t, ask(t, s, on.URL+"/events?ns=shop", nil)), events(t, ask(t, s, on.URL+"/events?ns=data", nil))
-	if e := shop(); strings.Contains(e.data, "w/StatefulSet/data/db") || !strings.Contains(e.data, "w/CloneSet/shop/api") {
+	shop := events(t, ask(t, s, on.URL+"/events?ns=shop", nil))
+	data := events(t, ask(t, s, on.URL+"/events?ns=data", nil))
+	const db, api = "w/StatefulSet/data/db", "w/CloneSet/shop/api"
+	if e := shop(); strings.Contains(e.data, db) || !strings.Contains(e.data, api) {
 		t.Errorf("the page of shop gets %s", e.data)
 	}
-	if e := data(); !strings.Contains(e.data, "w/StatefulSet/data/db") || strings.Contains(e.data, "w/CloneSet/shop/api") {
+	if e := data(); !strings.Contains(e.data, db) || strings.Contains(e.data, api) {
 		t.Errorf("the page of data gets %s", e.data)
 	}
 	failing := *fleetOf(in)
@@ -310,7 +315,8 @@ func TestEnd(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.serve(ctx, on) }()
-	if e := events(t, ask(t, s, "http://"+on.Addr().String()+"/events", nil))(); !strings.Contains(e.data, `"loading":true`) {
+	first := events(t, ask(t, s, "http://"+on.Addr().String()+"/events", nil))()
+	if e := first; !strings.Contains(e.data, `"loading":true`) {
 		t.Errorf("before the hub is read the page gets %+v", e)
 	}
 	stop()

@@ -115,7 +115,8 @@ func readables(mapper meta.RESTMapper) ([]readable, error) {
 
 // federated lists the namespaces whose workloads the hub places.
 func (s *source) federated(ctx context.Context) ([]string, error) {
-	list, err := s.core.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: topology.LabelFederated + "=true"})
+	list, err := s.core.CoreV1().Namespaces().List(ctx,
+		metav1.ListOptions{LabelSelector: topology.LabelFederated + "=true"})
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the caller wraps it
 	}

@@ -71,8 +71,10 @@ func TestSource(t *testing.T) {
 		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-east", Name: "east"},
 			Spec: coordinationv1.LeaseSpec{RenewTime: &now}},
 		may("workloads", "*", read, "*"), may("namespaces", "", read, "namespaces"),
-		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "dev"}, Subjects: dev, RoleRef: role("workloads")},
-		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "dev"}, Subjects: dev, RoleRef: role("namespaces")})
+		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "dev"}, Subjects: dev,
+			RoleRef: role("workloads")},
+		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "dev"}, Subjects: dev,
+			RoleRef: role("namespaces")})
 
 	as := rest.CopyConfig(cfg)
 	as.Impersonate.UserName = "dev"
@@ -103,8 +105,8 @@ func TestSource(t *testing.T) {
 			select {
 			case <-changed:
 			case <-limit:
-				t.Fatalf("the fleet does not show %s: %s %+v, %d workloads, %d members", what, f.Failing, f.Unread, len(f.Workloads),
-					len(f.Members))
+				t.Fatalf("the fleet does not show %s: %s %+v, %d workloads, %d members", what, f.Failing, f.Unread,
+					len(f.Workloads), len(f.Members))
 			}
 		}
 	}
@@ -126,9 +128,11 @@ func TestSource(t *testing.T) {
 	shows("a new workload", func(f *Fleet) bool {
 		return slices.Equal(keys(f), []string{"CloneSet/shop/api", "CloneSet/shop/cart"})
 	})
-	create(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "dev-all"}, Subjects: dev, RoleRef: role("workloads")},
+	create(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "dev-all"}, Subjects: dev,
+		RoleRef: role("workloads")},
 		may("identity", "", []string{"get"}, "namespaces"),
-		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "dev-id"}, Subjects: dev, RoleRef: role("identity")})
+		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "dev-id"}, Subjects: dev,
+			RoleRef: role("identity")})
 	shows("everything, once it may be read", func(f *Fleet) bool {
 		return len(f.Workloads) == 3 && len(f.Unread) == 0 && len(f.Members) == 1 && !f.Members[0].Contact.IsZero() &&
 			f.Members[0].State == "NotAccepted" && !f.unknown

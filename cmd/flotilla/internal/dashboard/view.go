@@ -113,8 +113,8 @@ func viewOf(f *Fleet, q query) parts {
 
 func headOf(f *Fleet) head {
 	h := head{
-		Hub: clip(f.Hub), Loading: f.Loading, Failing: clip(f.Failing), Members: len(f.Members), Workloads: len(f.Workloads),
-		Unknown: f.unknown, Namespaces: []string{},
+		Hub: clip(f.Hub), Loading: f.Loading, Failing: clip(f.Failing), Members: len(f.Members),
+		Workloads: len(f.Workloads), Unknown: f.unknown, Namespaces: []string{},
 	}
 	for i := range f.Members {
 		if state := f.Members[i].State; state == "Ready" || state == Late {

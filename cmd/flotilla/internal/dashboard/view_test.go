@@ -37,7 +37,8 @@ func TestNeeds(t *testing.T) {
 	}
 	want := []row{
 		{"CloneSet shop/search", "Wave failed", "flotilla rollout retry cloneset/search -n shop --context hub; " +
-			"flotilla rollout approve cloneset/search -n shop --context hub; flotilla rollout undo cloneset/search -n shop --context hub"},
+			"flotilla rollout approve cloneset/search -n shop --context hub; " +
+			"flotilla rollout undo cloneset/search -n shop --context hub"},
 		{"StatefulSet data/db", "Approval", "flotilla rollout approve statefulset/db -n data --context hub"},
 		{"CloneSet shop/api", "Approval", "flotilla rollout approve cloneset/api -n shop --context hub"},
 		{"DaemonSet shop/log-shipper", "Stalled", "flotilla why daemonset/log-shipper -n shop --context hub"},
@@ -91,7 +92,8 @@ func TestViewFilters(t *testing.T) {
 		{"by a part of the name", query{Text: "sea"}, 1, []string{"w/CloneSet/shop/search"}},
 		{"by an image", query{Text: "api:1.27"}, 1, []string{"w/CloneSet/shop/api"}},
 		{"by a reason", query{Text: "typo"}, 1, []string{"w/CloneSet/shop/cart"}},
-		{"not well, as a member is lost", query{NotWell: true, Text: "united"}, 1, []string{"w/UnitedDeployment/shop/web"}},
+		{"not well, as a member is lost", query{NotWell: true, Text: "united"}, 1,
+			[]string{"w/UnitedDeployment/shop/web"}},
 		{"not well", query{NotWell: true, Text: "clone", Namespace: "shop"}, 4, []string{"w/CloneSet/shop/api",
 			"w/CloneSet/shop/cart", "w/CloneSet/shop/mail", "w/CloneSet/shop/search"}},
 		{"a page behind the last", query{Page: 1000}, 21, []string{"w/CloneSet/batch/job-13"}},
@@ -136,7 +138,8 @@ func TestWithoutWorks(t *testing.T) {
 	ready := int64(88)
 	in.noWorks, in.own = true, map[string]ownNumbers{"CloneSet/shop/api": {ready: &ready}}
 	view := viewOf(fleetOf(in), query{Open: "CloneSet/shop/api", Text: "shop/api"})
-	if diff := cmp.Diff([]any{90.0, 90.0, 88.0, nil}, read[workloadRow](t, view, "w/CloneSet/shop/api").Numbers); diff != "" {
+	row := read[workloadRow](t, view, "w/CloneSet/shop/api")
+	if diff := cmp.Diff([]any{90.0, 90.0, 88.0, nil}, row.Numbers); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if diff := cmp.Diff([]any{30.0, 30.0, nil, nil}, read[partRow](t, view, "o/c/us//ohio").Numbers); diff != "" {
@@ -157,7 +160,8 @@ func TestFreshness(t *testing.T) {
 	view := viewOf(fleetOf(in), query{})
 	for name, want := range map[string]square{
 		"east": {"east", "Ready", "east · Ready · last contact less than 20 s ago · region eu · zone a · 3 of 3 nodes ready"},
-		"west": {"west", "Late", "west · Late · no contact since 2026-11-28 09:29:35 UTC · region eu · zone b · 3 of 3 nodes ready"},
+		"west": {"west", "Late",
+			"west · Late · no contact since 2026-11-28 09:29:35 UTC · region eu · zone b · 3 of 3 nodes ready"},
 		"north": {"north", "NotReady", "north · NotReady · no contact since 2026-11-28 09:28:30 UTC · region eu · zone c · " +
 			"3 of 3 nodes ready · the agent has not renewed its Lease for 40s: look at its log, and at the network between it " +
 			"and the hub"},
