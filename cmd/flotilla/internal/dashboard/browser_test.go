@@ -389,7 +389,7 @@ func TestScreenshots(t *testing.T) {
 	}
 	s := visit(t, fleetOf(example()))
 	for _, scheme := range []string{"light", "dark"} {
-		s.open(1360, 1180, 1)
+		s.open(1400, 1480, 1)
 		s.must(s.page.Call(s.ctx, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]any{
 			{"name": "prefers-color-scheme", "value": scheme}}}, nil))
 		s.must(s.page.Eval(s.ctx, `document.querySelector("[data-open='CloneSet/shop/api']").click()`, nil))
@@ -407,7 +407,7 @@ func TestScreenshots(t *testing.T) {
 	}
 }
 
-// palette returns a PNG with the 256 most frequent colors of another one, which is much smaller.
+// palette returns a PNG with at most 256 of the frequent colors of another one, which is much smaller.
 func palette(data []byte) ([]byte, error) {
 	full, err := png.Decode(bytes.NewReader(data))
 	if err != nil {
@@ -422,9 +422,14 @@ func palette(data []byte) ([]byte, error) {
 	}
 	frequent := slices.SortedFunc(maps.Keys(counts), func(a, b color.RGBA) int { return counts[b] - counts[a] })
 	var colors color.Palette
-	const most = 256
-	for _, c := range frequent[:min(len(frequent), most)] {
-		colors = append(colors, c)
+	near := map[color.RGBA]bool{}
+	const most, step = 256, 20
+	for _, c := range frequent {
+		rough := color.RGBA{c.R / step, c.G / step, c.B / step, c.A}
+		if !near[rough] && len(colors) < most {
+			near[rough] = true
+			colors = append(colors, c)
+		}
 	}
 	small := image.NewPaletted(size, colors)
 	draw.Draw(small, size, full, size.Min, draw.Src)

@@ -174,7 +174,7 @@ func (l *look) contacts(ctx context.Context) error {
 	if err := l.list(ctx, &coordinationv1.Lease{}, leases, client.UnsafeDisableDeepCopy); err != nil {
 		return err
 	}
-	l.in.members, l.in.leases, l.in.now = members.Items, leases.Items, time.Now()
+	l.in.members, l.in.leases, l.in.now = members.Items, leases.Items, l.now.Now()
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -55,7 +56,7 @@ func needsOf(w *Workload, in *input) []Need {
 	}
 	switch {
 	case w.Deleting:
-		add(rankWaiting, "Deleting", w.Problem, run("why"))
+		add(rankWaiting, "Deleting", cmp.Or(w.Problem, "it is being deleted"), run("why"))
 		return all
 	case w.Wave != nil && w.Wave.Failed != "":
 		add(rankFailed, "Wave failed", w.Wave.Message, run("rollout retry"), run("rollout approve"), run("rollout undo"))

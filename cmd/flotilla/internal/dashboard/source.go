@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgo "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,6 +27,7 @@ import (
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/store"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/servertime"
 )
 
 const (
@@ -47,12 +50,17 @@ type source struct {
 	board  *board
 	// name is how the user names the hub.
 	name string
+	// now is the clock of the hub.
+	now clock.PassiveClock
 	// lookEvery is how often contacts and the hub itself are looked at, askEvery how often rights are.
 	lookEvery, askEvery time.Duration
 }
 
 // newSource returns a source for a hub. It errs if the cluster lacks Flotilla's definitions.
 func newSource(cfg *rest.Config, scheme *runtime.Scheme, b *board, name string, s scope) (*source, error) {
+	now := servertime.New(clock.RealClock{}, logr.Discard()) // the clock of the user's machine may be minutes off
+	cfg = rest.CopyConfig(cfg)
+	cfg.Wrap(now.Wrap)
 	core, err := clientgo.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the hub: %w", err)
@@ -65,7 +73,7 @@ func newSource(cfg *rest.Config, scheme *runtime.Scheme, b *board, name string, 
 	if err != nil {
 		return nil, console.NotAHub(err)
 	}
-	out := &source{cfg: cfg, scheme: scheme, core: core, client: c, kinds: read, scope: s, board: b, name: name,
+	out := &source{cfg: cfg, scheme: scheme, core: core, client: c, kinds: read, scope: s, board: b, name: name, now: now,
 		lookEvery: 5 * time.Second, askEvery: time.Minute}
 	out.scope.federated = out.federated
 	return out, nil

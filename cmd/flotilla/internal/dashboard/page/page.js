@@ -41,12 +41,14 @@ remember();
 let parts = new Map();
 let last = '';
 let stopped = null;
+let begun = false;
 
 // A stream that is silent for longer than this is dead: the server sends a heartbeat every 15 s.
 const silence = 40000;
 
 // listen follows the server until another stream begins, and connects again after each end.
 async function listen() {
+  begun = true;
   stopped?.abort();
   const mine = new AbortController();
   stopped = mine;
@@ -325,6 +327,7 @@ function fillRow(node, row, key) {
   text(sort, row.kind);
   fillCells(node, row.numbers || []);
   text(node.lastElementChild, row.note || 'placed and Ready');
+  attribute(node.lastElementChild, 'title', row.note || null); // it may be cut off
   attribute(node, 'aria-current', key === 'w/' + asked.open ? 'true' : null);
 }
 
@@ -344,7 +347,7 @@ function opened() {
   shown(section, Boolean(open));
   if (!open) return;
   text(byId('h-open'), open.gone ? `${open.title} does not exist any more` : open.title);
-  wave(open.wave);
+  wave(open.wave, open.needs);
   const facts = byId('facts');
   const signature = open.facts.join('\n');
   if (facts.dataset.shown !== signature) {
@@ -365,11 +368,12 @@ function opened() {
 
 // wave shows the waves of an update: the ones that are over, the one in progress, and those to come.
 const mostWaves = 12;
-function wave(of) {
+function wave(of, needs) {
   shown(byId('wave'), Boolean(of));
   if (!of) return;
   const [list, message] = byId('wave').children;
   text(message, of.message);
+  shown(message, !needs.some((need) => need.sentence === of.message)); // it is below, with its command
   const signature = `${of.number} ${of.of} ${of.failed}`;
   if (list.dataset.shown === signature) return;
   list.dataset.shown = signature;
@@ -509,4 +513,7 @@ byId('only').addEventListener('change', () => ask({ only: byId('only').checked ?
 // Another address of this page, with another token, was opened in this tab.
 addEventListener('hashchange', () => location.reload());
 
-listen();
+// The first paint comes before the first view; a tab in the background paints nothing, and does not wait for it.
+const begin = () => { if (!begun) listen(); };
+requestAnimationFrame(() => setTimeout(begin));
+setTimeout(begin, 250);
