@@ -121,6 +121,11 @@ gitops: setup ## Hold what Argo CD and Flux read in workloads against what is so
 	cd e2e/tools/gitops && CGO_ENABLED=0 go test -mod=readonly ./...
 	go test -tags e2e -count 1 -timeout 20m $(TESTFLAGS) ./e2e/gitops
 
+.PHONY: page
+page: ## Look at the page of flotilla dashboard with a headless Chromium, which this installs; SCREENSHOTS=docs/tasks writes its pictures
+	@e2e/tools/chromium.sh
+	go test -tags e2e -count 1 -timeout 5m -v $(TESTFLAGS) -run 'Page|Screenshots' ./cmd/flotilla/internal/dashboard $(if $(SCREENSHOTS),-args -screenshots $(abspath $(SCREENSHOTS)))
+
 .PHONY: tracing
 tracing: setup ## Follow a change of a workload by the traces that a hub and an agent send
 	go test -tags e2e -count 1 -timeout 15m -v $(TESTFLAGS) ./e2e/tracing

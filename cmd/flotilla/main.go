@@ -20,6 +20,7 @@ import (
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/adopt"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/check"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/dashboard"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/describe"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/drain"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/fence"
@@ -135,6 +136,7 @@ line, and 124 for a deadline that passed; flotilla exec has that of the command,
 		why.NewCommand(),
 		adopt.NewCommand(),
 		check.NewCommand(),
+		dashboard.NewCommand(),
 		drain.NewCommand(),
 		fence.NewCommand(),
 		get.NewCommand(),

@@ -47,7 +47,7 @@ func (w *Watched) options(scheme *runtime.Scheme) cache.Options {
 	for _, object := range w.Objects {
 		switch object.(type) {
 		case *work.Work: // they are in the namespaces of the members
-			by := cache.ByObject{Transform: stripManifests}
+			by := cache.ByObject{Transform: StripManifests}
 			if w.Namespace != "" {
 				by.Namespaces = map[string]cache.Config{cache.AllNamespaces: {}}
 			}
@@ -63,8 +63,8 @@ func (w *Watched) options(scheme *runtime.Scheme) cache.Options {
 	return options
 }
 
-// stripManifests removes the manifests of a Work: they are most of its size.
-func stripManifests(object any) (any, error) {
+// StripManifests is a transformation for a cache: it removes the manifests of a Work, which are most of its size.
+func StripManifests(object any) (any, error) {
 	if w, ok := object.(*work.Work); ok {
 		w.ManagedFields, w.Spec.Workload.Manifests = nil, nil
 	}
@@ -101,7 +101,7 @@ func (h *Hub) Follow(
 	go func() { ended <- hub.Start(ctx) }()
 	defer stop()
 	changed := make(chan struct{}, 1)
-	if err := notify(ctx, hub, watched.Objects, changed); err != nil {
+	if err := Notify(ctx, hub, watched.Objects, changed); err != nil {
 		return endOf(ctx, err)
 	}
 	hub.WaitForCacheSync(ctx) // a cache that has not started yet refuses to be read

@@ -150,7 +150,7 @@ func TestWatchedOptions(t *testing.T) {
 	}
 	full := &work.Work{}
 	full.Spec.Workload.Manifests = make([]work.Manifest, 1)
-	if got, err := stripManifests(full); err != nil || len(got.(*work.Work).Spec.Workload.Manifests) > 0 {
+	if got, err := StripManifests(full); err != nil || len(got.(*work.Work).Spec.Workload.Manifests) > 0 {
 		t.Errorf("%v, %+v", err, got)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// notify sends to changed, without waiting, when an object of one of the kinds changed.
-func notify(ctx context.Context, hub cache.Cache, objects []client.Object, changed chan<- struct{}) error {
+// Notify sends to changed, without waiting, when an object of one of the kinds changed.
+func Notify(ctx context.Context, hub cache.Cache, objects []client.Object, changed chan<- struct{}) error {
 	tell := func() {
 		select {
 		case changed <- struct{}{}:

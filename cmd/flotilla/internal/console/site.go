@@ -299,8 +299,19 @@ func (h *Hub) Flags() string {
 		value *string
 	}{{"kubeconfig", h.flags.KubeConfig}, {"context", h.flags.Context}} {
 		if flag.value != nil && *flag.value != "" {
-			text += " --" + flag.name + " " + *flag.value
+			text += " --" + flag.name + " " + quoted(*flag.value)
 		}
 	}
 	return text
+}
+
+// quoted returns a text as one word for a shell.
+func quoted(text string) string {
+	strange := strings.IndexFunc(text, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_./:@%+=,-", r)
+	})
+	if strange < 0 {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

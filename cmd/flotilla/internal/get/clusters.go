@@ -194,7 +194,7 @@ func gather(ctx context.Context, c client.Reader, only []string, now time.Time) 
 // clusterOf puts a member together. It is pure.
 func clusterOf(m *topology.MemberCluster, works []work.Work, lease *coordinationv1.Lease, now time.Time) Cluster {
 	c := Cluster{
-		Name: m.Name, State: stateOf(m), Region: m.Spec.Region, Requested: corev1.ResourceList{},
+		Name: m.Name, State: StateOf(m), Region: m.Spec.Region, Requested: corev1.ResourceList{},
 		Allocatable: corev1.ResourceList{},
 		Kubernetes:  m.Status.KubernetesVersion, Agent: m.Status.AgentVersion,
 	}
@@ -261,7 +261,8 @@ func add(to, of corev1.ResourceList) {
 	}
 }
 
-func stateOf(m *topology.MemberCluster) string {
+// StateOf returns Ready, NotReady, NotAccepted, Refused, Leaving, or Unknown where the hub has set no condition yet.
+func StateOf(m *topology.MemberCluster) string {
 	accepted := meta.FindStatusCondition(m.Status.Conditions, topology.MemberAccepted)
 	ready := meta.FindStatusCondition(m.Status.Conditions, topology.MemberReady)
 	switch {

@@ -94,7 +94,7 @@ func TestState(t *testing.T) {
 	} {
 		m := &topology.MemberCluster{Spec: topology.MemberClusterSpec{Accepted: true},
 			Status: topology.MemberClusterStatus{Conditions: tc.conditions}}
-		if got := stateOf(m); got != tc.want {
+		if got := StateOf(m); got != tc.want {
 			t.Errorf("%v: %s, want %s", tc.conditions, got, tc.want)
 		}
 	}

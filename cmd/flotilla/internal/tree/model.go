@@ -133,7 +133,8 @@ type Pods struct {
 	Updated int32 `json:"updated"`
 }
 
-func (p *Pods) add(more Pods) {
+// Add adds the numbers of other pods.
+func (p *Pods) Add(more Pods) {
 	p.Desired += more.Desired
 	p.Placed += more.Placed
 	p.Replaced += more.Replaced
@@ -238,7 +239,7 @@ func (b *builder) workload(object client.Object) Workload {
 	}
 	w.Zones = b.zones(p, b.works[key])
 	for i := range w.Zones {
-		w.Pods.add(w.Zones[i].Pods)
+		w.Pods.Add(w.Zones[i].Pods)
 		w.Stale = append(w.Stale, w.Zones[i].Stale...)
 	}
 	slices.Sort(w.Stale)
@@ -318,7 +319,7 @@ func (b *builder) zones(p *topology.WorkloadPlacement, works map[string]*work.Wo
 			zones[zone][parts[i].cluster] = cluster
 		}
 		pods, waiting := b.report(&parts[i], p.Spec.RevisionSequence, works[parts[i].cluster])
-		cluster.Pods.add(pods)
+		cluster.Pods.Add(pods)
 		cluster.Waiting = cmp.Or(cluster.Waiting, waiting)
 	}
 	return sorted(zones)
@@ -366,7 +367,7 @@ func sorted(zones map[string]map[string]*Cluster) []Zone {
 		zone := Zone{Name: name}
 		for _, cluster := range clusters {
 			zone.Clusters = append(zone.Clusters, *cluster)
-			zone.Pods.add(cluster.Pods)
+			zone.Pods.Add(cluster.Pods)
 			if cluster.Stale {
 				zone.Stale = append(zone.Stale, cluster.Name)
 			}
