@@ -100,7 +100,7 @@ chaos: setup ## Break a fleet in every way and prove that the global limits hold
 	@go run ./e2e/chaos $(CHAOSFLAGS)
 
 .PHONY: nightly
-nightly: setup ## Run simulations and properties with many seeds, faults, hostile objects, 20 runs of chaos, an upgrade, a release: hours
+nightly: setup ## Run simulations and properties with many seeds, faults, hostile objects, 20 runs of chaos, an upgrade: hours
 	go test -count 1 -timeout 60m ./topology/division -run Properties -args -cases 5000000
 	go test -count 1 -timeout 60m ./topology/lending -args -deep -runs 30000
 	go test -count 1 -timeout 60m ./hub/decision -args -worlds 1000
@@ -108,7 +108,7 @@ nightly: setup ## Run simulations and properties with many seeds, faults, hostil
 	go test -count 1 -timeout 60m ./member-agent/workloads/statefulset -run 'TestSimulated|TestProperties' -args -seeds 10000
 	go test -count 1 -timeout 60m ./member-agent/workloads/uniteddeployment -run TestOverTime -args -seeds 10000
 	go test -count 1 -timeout 60m ./member-agent/workloads/workloadspread -run Simulated -args -seeds 10000
-	$(MAKE) upgrade-test release release-test
+	$(MAKE) upgrade-test
 	$(MAKE) faults hostile
 	$(MAKE) chaos CHAOSFLAGS="-runs 20 -by-date -for 60s"
 

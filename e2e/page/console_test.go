@@ -8,7 +8,8 @@ import (
 
 func TestConsole(t *testing.T) {
 	const text = "# Title\n\n```console\n$ export A=b\n```\n\n## First\n\n" +
-		"```console\n$ kubectl patch web -p '[\n    {\"op\":\"add\"}]'\nweb patched\n$ flotilla tree \\\n  -n shop\nWORKLOAD\n```\n" +
+		"```console\n$ kubectl patch web -p '[\n    {\"op\":\"add\"}]'\nweb patched\n" +
+		"$ flotilla tree \\\n  -n shop\nWORKLOAD\n```\n" +
 		"```sh\nnot this\n```\n## Second\n```\n$ nor this\n```\n```console\n$ echo \"it's\"\n```\n"
 	want := []Line{
 		{"", "export A=b"}, {"First", "kubectl patch web -p '[\n    {\"op\":\"add\"}]'"},

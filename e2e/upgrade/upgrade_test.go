@@ -29,13 +29,12 @@ const (
 	folder = "FLOTILLA_EARLIER"
 
 	shop = "shop"
-	// Of nine pods of the CloneSet api so many may be unavailable at once.
+	// Of nine pods of the CloneSet api two may be unavailable at once.
 	replicas, unavailable = 9, 2
 	oldImage, newImage    = "httpd:2.4.62", "httpd:2.4.63"
 )
 
-// manifest is a workload of each kind that the earlier version has. All pods are ready at once, so that a pod which is
-// restarted is seen as restarted.
+// manifest is a workload of each kind that the earlier version has, and a WorkloadSpread that divides one of them.
 const manifest = `
 apiVersion: v1
 kind: Namespace
@@ -109,7 +108,7 @@ type site struct {
 	*harness.Harness
 	// started is the moment before the rollout, rested that since which no pod may change.
 	started, rested harness.Mark
-	// named are the objects of the hub at rested, with their uids.
+	// named are the placements and Works of the earlier version, with their uids.
 	named map[string]types.UID
 }
 
