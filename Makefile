@@ -23,7 +23,7 @@ export FLOTILLA_BIN := $(BIN)
 help: ## Print this list
 	@awk 'BEGIN { FS = ":.*## "; printf "Usage: make TARGET\n" } \
 	  /^##@/ { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	  /^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: programs ## Build the test control plane and our programs into .bin (8 min the first time, then seconds)
@@ -66,6 +66,17 @@ e2e: setup ## Run the scenarios over whole fleets
 	@# The suite's own limit comes first, so that it says what failed and ends its fleets.
 	go test -tags e2e -count 1 -timeout 58m -v $(TESTFLAGS) ./e2e/suites/... -ginkgo.timeout=55m
 
+.PHONY: walk
+walk: setup ## Follow README.md and the page about a canary in a fresh folder, and make five mistakes
+	FLOTILLA_VERSION='$(VERSION)' go test -tags e2e -count 1 -timeout 20m -v $(TESTFLAGS) ./e2e/walk
+
+# The version that is upgraded: the last tag before this commit, or a commit while there is none.
+EARLIER ?= $(or $(shell git describe --tags --abbrev=0 HEAD^ 2>/dev/null),0190e92)
+.PHONY: upgrade-test
+upgrade-test: setup ## Upgrade a hub and two members in the middle of a rollout; EARLIER=commit
+	@earlier='$(EARLIER)'; e2e/upgrade/build.sh $(BIN) "$$earlier"; \
+	  FLOTILLA_EARLIER="$(BIN)/upgrade-$$earlier" go test -tags e2e -count 1 -timeout 25m -v $(TESTFLAGS) ./e2e/upgrade
+
 # The node image: unset is kind's own where docker runs, else one that e2e/kind/run.sh makes.
 NODE_IMAGE ?=
 .PHONY: e2e-kind
@@ -89,7 +100,7 @@ chaos: setup ## Break a fleet in every way and prove that the global limits hold
 	@go run ./e2e/chaos $(CHAOSFLAGS)
 
 .PHONY: nightly
-nightly: setup ## Run simulations and properties with many seeds, faults, hostile objects and 20 runs of chaos: hours
+nightly: setup ## Run simulations and properties with many seeds, faults, hostile objects, 20 runs of chaos, an upgrade: hours
 	go test -count 1 -timeout 60m ./topology/division -run Properties -args -cases 5000000
 	go test -count 1 -timeout 60m ./topology/lending -args -deep -runs 30000
 	go test -count 1 -timeout 60m ./hub/decision -args -worlds 1000
@@ -97,6 +108,7 @@ nightly: setup ## Run simulations and properties with many seeds, faults, hostil
 	go test -count 1 -timeout 60m ./member-agent/workloads/statefulset -run 'TestSimulated|TestProperties' -args -seeds 10000
 	go test -count 1 -timeout 60m ./member-agent/workloads/uniteddeployment -run TestOverTime -args -seeds 10000
 	go test -count 1 -timeout 60m ./member-agent/workloads/workloadspread -run Simulated -args -seeds 10000
+	$(MAKE) upgrade-test
 	$(MAKE) faults hostile
 	$(MAKE) chaos CHAOSFLAGS="-runs 20 -by-date -for 60s"
 
@@ -175,6 +187,10 @@ release: programs helm ## Write a release to .release: archives, images, charts,
 	  $(BIN)/helm package $$chart --version "$${version#v}" --app-version '$(IMAGE_TAG)' --destination $(RELEASE) > /dev/null; done; \
 	go run ./e2e/tools/release -out $(RELEASE) -version '$(VERSION)' -url '$(RELEASE_URL)' \
 	  -completions $(BIN)/release/completions "$${folders[@]}"
+
+.PHONY: release-test
+release-test: setup ## Check what make release wrote, and try it out from its archives alone
+	FLOTILLA_RELEASE=$(RELEASE) go test -tags e2e -count 1 -timeout 15m -v $(TESTFLAGS) ./e2e/release
 
 .PHONY: lint
 lint: ## Run the linters

@@ -196,3 +196,20 @@ func LinkBinaries(dir string) (string, error) {
 	}
 	return dir, nil
 }
+
+// UnlinkBinaries removes the links that LinkBinaries made in a folder, and the folder if nothing else is in it. It does
+// nothing where there is none.
+func UnlinkBinaries(dir string) error {
+	for _, name := range binaries {
+		link := filepath.Join(dir, name)
+		info, err := os.Lstat(link)
+		if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			err = os.Remove(link)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove the links to the control-plane programs: %w", err)
+		}
+	}
+	_ = os.Remove(dir) // what is not empty stays
+	return nil
+}

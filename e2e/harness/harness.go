@@ -40,6 +40,8 @@ type Options struct {
 	Members []fleet.ClusterSpec
 	// Alone leaves out the hub, and our programs: a suite starts the agents.
 	Alone bool
+	// Earlier starts an earlier version; nil starts this one.
+	Earlier *Earlier
 	// Progress receives a line per step; nil drops them.
 	Progress func(string)
 	// Env returns additional KEY=value settings of a program of ours; nil: there are none.
@@ -101,7 +103,7 @@ func Start(ctx context.Context, o Options) (*Harness, error) {
 	// What runs beside the specs lives until Close, not as long as the caller's step.
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	h := &Harness{Fleet: f, Members: map[string]*Cluster{}, specs: o.Members, stop: stop}
-	if err := h.equip(ctx, life, bin); err != nil {
+	if err := h.equip(ctx, life, bin, o.Earlier); err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
 	if o.Alone {
@@ -112,14 +114,14 @@ func Start(ctx context.Context, o Options) (*Harness, error) {
 			return nil, errors.Join(err, h.Close())
 		}
 	}
-	if err := h.runPrograms(ctx); err != nil {
+	if err := h.runPrograms(ctx, o.Earlier); err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
 	return h, nil
 }
 
 // equip makes clients, installs the CRDs, finds our programs and begins to watch pods.
-func (h *Harness) equip(ctx, life context.Context, bin string) error {
+func (h *Harness) equip(ctx, life context.Context, bin string, earlier *Earlier) error {
 	scheme, err := newScheme()
 	if err != nil {
 		return err
@@ -138,6 +140,9 @@ func (h *Harness) equip(ctx, life context.Context, bin string) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, c := range h.Fleet.Clusters() {
 		group.Go(func() error {
+			if earlier != nil {
+				return c.InstallCRDs(groupCtx, earlier.Definitions)
+			}
 			if err := c.InstallCRDs(groupCtx, crds.FS); err != nil {
 				return err
 			}
@@ -161,8 +166,11 @@ func (h *Harness) equip(ctx, life context.Context, bin string) error {
 	return err
 }
 
-func (h *Harness) runPrograms(ctx context.Context) error {
-	if err := h.Fleet.RunHub(ctx, h.programs, "--checks-reach-local"); err != nil {
+func (h *Harness) runPrograms(ctx context.Context, earlier *Earlier) error {
+	if earlier != nil {
+		return h.runEarlier(ctx, earlier)
+	}
+	if err := h.Fleet.RunHub(ctx, h.programs, hubFlags()...); err != nil {
 		return err
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
@@ -171,7 +179,7 @@ func (h *Harness) runPrograms(ctx context.Context) error {
 			if err := h.Fleet.Accept(groupCtx, member.Name); err != nil {
 				return err
 			}
-			return h.Fleet.RunAgent(groupCtx, h.programs, member, "--resource-distribution")
+			return h.Fleet.RunAgent(groupCtx, h.programs, member, agentFlags()...)
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -179,6 +187,11 @@ func (h *Harness) runPrograms(ctx context.Context) error {
 	}
 	return h.Fleet.WaitMembersReady(ctx, Patience)
 }
+
+// hubFlags and agentFlags are what the programs of this version get beside what the fleet gives them.
+func hubFlags() []string { return []string{"--checks-reach-local"} }
+
+func agentFlags() []string { return []string{"--resource-distribution"} }
 
 // RunAgentOn runs the agent of this harness on a member of a harness that is Alone, without a hub.
 func (h *Harness) RunAgentOn(ctx context.Context, alone *Harness, member string) error {

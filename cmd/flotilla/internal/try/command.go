@@ -96,6 +96,9 @@ func (o *options) folder() (string, error) {
 	return filepath.Join(cache, "flotilla", "try"), nil
 }
 
+// linked is the folder of links to control-plane programs of the PATH, for the clusters in dir.
+func linked(dir string) string { return dir + "-bin" }
+
 // open returns the fleet that `try up` left.
 func (o *options) open() (*fleet.Fleet, error) {
 	dir, err := o.folder()
@@ -202,6 +205,9 @@ func (o *options) downLocked(cmd *cobra.Command) error {
 		return nil
 	}
 	if err := fleet.Remove(dir); err != nil {
+		return err
+	}
+	if err := fleet.UnlinkBinaries(linked(dir)); err != nil {
 		return err
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "ended and removed what ran in %s\n", dir)

@@ -236,11 +236,11 @@ func (o *options) findControlPlane(dir string) (string, error) {
 	if self, err := os.Executable(); err == nil && fleet.CheckBinaries(filepath.Dir(self)) == nil {
 		return filepath.Dir(self), nil
 	}
-	linked, err := fleet.LinkBinaries(dir + "-bin")
+	bin, err := fleet.LinkBinaries(linked(dir))
 	if err != nil {
 		return "", fmt.Errorf("%w; in a checkout `make setup` builds them into .bin: name a folder with --bin", err)
 	}
-	return linked, nil
+	return bin, nil
 }
 
 // nextSteps returns commands to go on with, that work as they stand.
