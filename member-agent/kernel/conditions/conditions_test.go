@@ -110,6 +110,8 @@ func TestSentencesOfAPartition(t *testing.T) {
 		{"all were updated before it was raised", with(func(f *conditions.Facts) { f.Kept = 5 }),
 			"9 of 9 pods are available; the partition asks for 4 to be updated, and they are; 5 more are updated, and have no " +
 				"old revision to go back to", "CloneSet is available"},
+		{"most have the template that an undo brought back", with(func(f *conditions.Facts) { f.Kept = 3 }),
+			"9 of 9 pods are available; 7 are updated, and the partition keeps the other 2 as they are", partitionReady},
 		{"some go back", with(func(f *conditions.Facts) { f.GoingBack = 2 }),
 			"2 updated pods are to go back to the old revision", "CloneSet is progressing"},
 		{"one subset goes back, another one on", with(func(f *conditions.Facts) { f.Updated, f.GoingBack = 0, 2 }),

@@ -223,6 +223,9 @@ func atRest(f Facts) string {
 		return fmt.Sprintf("; %d are updated, the others are when somebody deletes them, as type OnDelete asks", f.Updated)
 	case f.OnDelete || f.ExpectedUpdated >= f.Desired:
 		return ""
+	case f.Kept > 0 && !f.allUpdated():
+		return fmt.Sprintf("; %d are updated, and the partition keeps the other %d as they are", f.Updated+f.Kept,
+			f.Desired-f.Updated-f.Kept)
 	case f.Kept > 0:
 		return fmt.Sprintf("; the partition asks for %d to be updated, and they are; %d more are updated, and have no old "+
 			"revision to go back to", f.ExpectedUpdated, f.Kept)

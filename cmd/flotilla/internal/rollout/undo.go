@@ -4,11 +4,16 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/plan"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/podtemplate"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
@@ -35,7 +40,12 @@ func newUndo() *cobra.Command {
 			if dry {
 				return preview(ctx, c, out, w, to)
 			}
-			return apply(ctx, c, out, key, "taken back to "+to.label(), func(o client.Object) error { return undo(o, to) })
+			if err := apply(ctx, c, out, key, "taken back to "+to.label(),
+				func(o client.Object) error { return undo(o, to) }); err != nil {
+				return err
+			}
+			_, err = io.WriteString(out, heldBack(key, w.object))
+			return err
 		},
 	)
 	command.Flags().
@@ -51,7 +61,8 @@ func preview(ctx context.Context, c client.Client, out io.Writer, w *workload, t
 	if err := podtemplate.Undecodable(w.object); err != nil {
 		return fmt.Errorf("%s cannot be taken back: %w", w.key.Sentence(), err)
 	}
-	if _, err := fmt.Fprintf(out, "%s would be taken back to %s\n", w.key.Sentence(), to.label()); err != nil {
+	if _, err := fmt.Fprintf(out, "%s would be taken back to %s\n%s", w.key.Sentence(), to.label(),
+		heldBack(w.key, w.object)); err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}
 	fleet, err := snapshot.Record(ctx, c, c.Scheme(), w.key.Namespace)
@@ -76,4 +87,45 @@ func preview(ctx context.Context, c client.Client, out io.Writer, w *workload, t
 		return err
 	}
 	return plan.Write(out, workloads)
+}
+
+// heldBack says, as a line, that the partition of a workload holds for the way back too; "" where there is none.
+func heldBack(key wire.Key, object client.Object) string {
+	partition := partitionOf(object)
+	if partition == "" {
+		return ""
+	}
+	return fmt.Sprintf("its %s holds for the way back too: the pods that it keeps stay at the revision that they have now; "+
+		"let all go with flotilla rollout promote %s/%s -n %s\n", partition, strings.ToLower(key.Kind), key.Name, key.Namespace)
+}
+
+// partitionOf names the partition of a workload, "" where none keeps pods.
+func partitionOf(object client.Object) string {
+	var partition *intstr.IntOrString
+	switch o := object.(type) {
+	case *apps.CloneSet:
+		if rolling := o.Spec.UpdateStrategy.RollingUpdate; rolling != nil {
+			partition = rolling.Partition
+		}
+	case *apps.DaemonSet:
+		if rolling := o.Spec.UpdateStrategy.RollingUpdate; rolling != nil {
+			partition = rolling.Partition
+		}
+	case *apps.StatefulSet:
+		if rolling := o.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.Partition != nil {
+			partition = new(intstr.FromInt32(*rolling.Partition))
+		}
+	case *apps.UnitedDeployment:
+		if manual := o.Spec.UpdateStrategy.ManualUpdate; manual != nil {
+			for _, subset := range slices.Sorted(maps.Keys(manual.Partitions)) {
+				if n := manual.Partitions[subset]; n > 0 {
+					return fmt.Sprintf("partition of %d in subset %s", n, subset)
+				}
+			}
+		}
+	}
+	if partition == nil || partition.String() == "0" || partition.String() == "0%" {
+		return ""
+	}
+	return "partition of " + partition.String()
 }

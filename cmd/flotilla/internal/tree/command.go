@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -41,7 +40,7 @@ type verb struct {
 	// stored reads ControllerRevisions; nil reads none.
 	stored client.Reader
 	// known are the data of those that the last tree needed.
-	known map[types.NamespacedName][]byte
+	known map[Stored][]byte
 }
 
 // NewCommand returns the verb.
@@ -224,11 +223,11 @@ const mostRevisions = 20
 
 // revisions returns the data of ControllerRevisions, and reads those that it has not read yet. One that does not
 // exist, or that the user must not read, is nil: the tree then says only that pods have the previous revision.
-func (v *verb) revisions(ctx context.Context, names []types.NamespacedName) map[types.NamespacedName][]byte {
+func (v *verb) revisions(ctx context.Context, names []Stored) map[Stored][]byte {
 	if v.stored == nil {
 		return nil
 	}
-	found, reads := map[types.NamespacedName][]byte{}, 0
+	found, reads := map[Stored][]byte{}, 0
 	for _, name := range names {
 		data, known := v.known[name]
 		if !known && reads < mostRevisions {
@@ -244,10 +243,30 @@ func (v *verb) revisions(ctx context.Context, names []types.NamespacedName) map[
 }
 
 // revision reads the data of a ControllerRevision. known is false where another attempt may have another result.
-func (v *verb) revision(ctx context.Context, name types.NamespacedName) (data []byte, known bool) {
+func (v *verb) revision(ctx context.Context, name Stored) (data []byte, known bool) {
 	revision := &appsv1.ControllerRevision{}
-	err := v.stored.Get(ctx, name, revision)
+	var err error
+	if name.LeftFor != "" {
+		list := &appsv1.ControllerRevisionList{}
+		err = v.stored.List(ctx, list, client.InNamespace(name.Namespace),
+			client.MatchingLabels{topology.LabelWorkload: string(name.Workload)})
+		revision = leftFor(list.Items, name.LeftFor)
+	} else {
+		err = v.stored.Get(ctx, client.ObjectKey{Namespace: name.Namespace, Name: name.Name}, revision)
+	}
 	return revision.Data.Raw, err == nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
+}
+
+// leftFor returns the newest of the revisions that was left for the one with a hash, an empty one where there is none.
+func leftFor(revisions []appsv1.ControllerRevision, hash string) *appsv1.ControllerRevision {
+	newest := &appsv1.ControllerRevision{}
+	for i := range revisions {
+		r := &revisions[i]
+		if r.Annotations[topology.AnnotationLeftFor] == hash && r.Revision > newest.Revision {
+			newest = r
+		}
+	}
+	return newest
 }
 
 // Read reads the hub and returns the tree of all workloads, and the members.

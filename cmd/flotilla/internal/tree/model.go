@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -27,7 +26,7 @@ type Facts struct {
 	HubID string
 	// Revisions are the data of ControllerRevisions that [Tree.Revisions] asks for, as far as they were read; nil where
 	// there is none.
-	Revisions map[types.NamespacedName][]byte
+	Revisions map[Stored][]byte
 }
 
 // Tree is what runs where: workload → zone → cluster → pods by state.
@@ -68,7 +67,7 @@ type Workload struct {
 
 	// previous is the ControllerRevision that has the images of the pods of the previous revision, nil if it was read, or
 	// need not be.
-	previous *types.NamespacedName
+	previous *Stored
 }
 
 // Image is what the pods of one revision run.
@@ -207,7 +206,7 @@ func Build(f *Facts) *Tree {
 
 type builder struct {
 	hubID      string
-	revisions  map[types.NamespacedName][]byte
+	revisions  map[Stored][]byte
 	placements map[wire.Key]*topology.WorkloadPlacement
 	works      map[wire.Key]map[string]*work.Work
 	notReady   map[string]bool

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -76,10 +75,10 @@ func TestImagesByRevision(t *testing.T) {
 		t.Errorf("without the revision: %s", got)
 	}
 	names := Build(f).Revisions()
-	if len(names) != 1 || names[0] != (types.NamespacedName{Namespace: "shop", Name: "api-old"}) {
+	if len(names) != 1 || names[0] != (Stored{Namespace: "shop", Name: "api-old"}) {
 		t.Fatalf("asks for %v", names)
 	}
-	f.Revisions = map[types.NamespacedName][]byte{names[0]: []byte(
+	f.Revisions = map[Stored][]byte{names[0]: []byte(
 		`{"spec":{"template":{"spec":{"containers":[{"image":"nginx:1.26"},{"image":"proxy:2"}]}}}}`)}
 	if got := text(t, f); !strings.Contains(got, "nginx:1.26+proxy:2 ×5, nginx:1.27 ×4") {
 		t.Errorf("with the revision: %s", got)
@@ -90,6 +89,32 @@ func TestImagesByRevision(t *testing.T) {
 	f.Revisions[names[0]] = nil
 	if got := text(t, f); !strings.Contains(got, "previous revision ×5, nginx:1.27 ×4") {
 		t.Errorf("without a revision that there is: %s", got)
+	}
+}
+
+// TestImagesAfterAnUndo holds that pods that a partition keeps at the template that an undo left have its images, not
+// those of the template that the others have.
+func TestImagesAfterAnUndo(t *testing.T) {
+	api := running("api", 30, "nginx:old")
+	api.UID, api.Status.CurrentRevision = "uid", "api-one"
+	p := placed("api", topology.Cell{Cluster: "east", Replicas: 30, Sequence: 3})
+	p.Spec.Revision = "one"
+	f := &Facts{HubID: "hub", Workloads: []client.Object{api}, Placements: []topology.WorkloadPlacement{p},
+		Works: []work.Work{order("east", "api", 3, work.SubsetUse{Total: 30, Ready: 30, Available: 30, Updated: 27})}}
+	names := Build(f).Revisions()
+	if len(names) != 1 {
+		t.Fatalf("asks for %v", names)
+	}
+	kept := func(name, leftFor, image string, number int64) *appsv1.ControllerRevision {
+		return &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name,
+			Labels: map[string]string{topology.LabelWorkload: "uid"}, Annotations: map[string]string{
+				topology.AnnotationLeftFor: leftFor}}, Revision: number, Data: *template(image)}
+	}
+	v := &verb{stored: fake.NewClientBuilder().WithObjects(kept("api-zero", "one", "nginx:older", 1),
+		kept("api-two", "one", "nginx:bad", 3), kept("api-one", "two", "nginx:old", 2)).Build()}
+	f.Revisions = v.revisions(t.Context(), names)
+	if got := text(t, f); !strings.Contains(got, "nginx:bad ×3, nginx:old ×27") {
+		t.Error(got)
 	}
 }
 
@@ -158,9 +183,9 @@ func TestImagesOfOtherKinds(t *testing.T) {
 // TestRevisionsAreReadOnce holds that a tree that is drawn again reads no ControllerRevision again, also none that
 // does not exist, and not too many at once.
 func TestRevisionsAreReadOnce(t *testing.T) {
-	var names []types.NamespacedName
+	var names []Stored
 	for i := range mostRevisions + 1 {
-		names = append(names, types.NamespacedName{Namespace: "shop", Name: fmt.Sprintf("r%d", i)})
+		names = append(names, Stored{Namespace: "shop", Name: fmt.Sprintf("r%d", i)})
 	}
 	reads := 0
 	v := &verb{stored: interceptor.NewClient(fake.NewClientBuilder().WithObjects(&appsv1.ControllerRevision{

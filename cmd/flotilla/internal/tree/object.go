@@ -137,22 +137,25 @@ func (b *builder) addImages(w *Workload, kind kinds.Kind, object client.Object, 
 func (b *builder) previousImages(
 	w *Workload, kind kinds.Kind, object client.Object, p *topology.WorkloadPlacement, own []string,
 ) []string {
-	var name string
+	at := Stored{Namespace: w.Namespace}
 	switch {
 	case decision.RolledBack(&p.Spec):
 		if kind.Template != nil && kind.Template.Revision(object) == p.Spec.Wave.RolledBack {
 			return own
 		}
-		name = history.Name(w.Name, p.Spec.Wave.RolledBack)
+		at.Name = history.Name(w.Name, p.Spec.Wave.RolledBack)
 	case p.Spec.PreviousTemplate != nil:
 		return imagesIn(p.Spec.PreviousTemplate.Template.Raw)
 	case kind.Observe != nil:
-		name = kind.Observe(object).CurrentRevision
+		at.Name = kind.Observe(object).CurrentRevision
 	}
-	if name == "" {
+	switch at.Name {
+	case "":
 		return imagesIn(nil)
+	case p.Spec.Revision, history.Name(w.Name, p.Spec.Revision):
+		// The workload went back to the template that most pods have, while others had a newer one.
+		at = Stored{Namespace: w.Namespace, Workload: object.GetUID(), LeftFor: p.Spec.Revision}
 	}
-	at := types.NamespacedName{Namespace: w.Namespace, Name: name}
 	stored, read := b.revisions[at]
 	if !read {
 		w.previous = &at
@@ -193,10 +196,18 @@ func containersIn(value any) []any {
 	return nil
 }
 
+// Stored says which ControllerRevision of a namespace is meant: the one with a name, or of those that a hub keeps of a
+// workload the newest that was left for the revision LeftFor.
+type Stored struct {
+	Namespace, Name string
+	Workload        types.UID
+	LeftFor         string
+}
+
 // Revisions returns the ControllerRevisions that the tree needs to say what pods of previous revisions run, and that
 // the facts lack.
-func (t *Tree) Revisions() []types.NamespacedName {
-	var names []types.NamespacedName
+func (t *Tree) Revisions() []Stored {
+	var names []Stored
 	for i := range t.Workloads {
 		if name := t.Workloads[i].previous; name != nil {
 			names = append(names, *name)
