@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -143,6 +144,15 @@ func NotAHub(err error) error {
 		return fmt.Errorf("%w; Flotilla is not installed in this cluster: name the hub with --context or --kubeconfig", err)
 	}
 	return err
+}
+
+// PlacedByAHub returns an error for an object that is the copy that a hub wrote into a member: what is changed there the
+// agent takes back, and its numbers are those of one member.
+func PlacedByAHub(object client.Object, key wire.Key) error {
+	if object.GetLabels()[topology.LabelHub] == "" {
+		return nil
+	}
+	return fmt.Errorf("%s is here because a hub placed it; name the hub with --context", key.Sentence())
 }
 
 // NoteNoMembers says that the cluster that was asked has no members, and so may not be the hub.

@@ -212,6 +212,7 @@ func (v *workloadsVerb) gather(ctx context.Context, c client.Reader) ([]Workload
 	if err != nil {
 		return nil, err
 	}
+	var copies []error
 	for _, kind := range v.kinds() {
 		list := kind.NewList()
 		options := []client.ListOption{client.MatchingLabelsSelector{Selector: v.matching}}
@@ -232,6 +233,9 @@ func (v *workloadsVerb) gather(ctx context.Context, c client.Reader) ([]Workload
 			if len(v.keys) > 0 && !slices.Contains(v.keys, key) {
 				return nil
 			}
+			if err := console.PlacedByAHub(object, key); err != nil {
+				copies = append(copies, err)
+			}
 			w, err := workloadOf(&kind, object, placed[key], v.clock.Now())
 			all = append(all, w)
 			return err
@@ -239,6 +243,9 @@ func (v *workloadsVerb) gather(ctx context.Context, c client.Reader) ([]Workload
 		if err != nil {
 			return nil, err
 		}
+	}
+	if len(copies) > 0 && len(copies) == len(all) {
+		return nil, copies[0] // the cluster is a member
 	}
 	if err := v.missing(ctx, c, all); err != nil {
 		return nil, err
@@ -304,7 +311,7 @@ func (v *workloadsVerb) missing(ctx context.Context, c client.Reader, found []Wo
 		if err := c.Get(ctx, key.Workload(), kinds.Workloads()[key.GroupKind()].New()); err == nil {
 			return fmt.Errorf("%s does not have the labels %q: leave out -l, or correct it", key.Sentence(), v.selector)
 		}
-		return fmt.Errorf("there is no %s; look at the name, and at the namespace (-n)", key.Sentence())
+		return console.NotFound(ctx, c, key)
 	}
 	return nil
 }

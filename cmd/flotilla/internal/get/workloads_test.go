@@ -145,3 +145,23 @@ func TestWorkloadsOfOneNamespace(t *testing.T) {
 		t.Errorf("a kind that is asked for: %v", err)
 	}
 }
+
+// TestWorkloadsOfAMember holds that a cluster that has only copies of a hub's workloads is taken for a member.
+func TestWorkloadsOfAMember(t *testing.T) {
+	scheme, err := hub.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web",
+		Labels: map[string]string{topology.LabelHub: "id-hub"}}}
+	own := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "own"}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(cs, own).Build()
+	for namespace, refused := range map[string]bool{"shop": true, "": false} {
+		v := &workloadsVerb{clock: clocktesting.NewFakePassiveClock(time.Now()), namespace: namespace,
+			matching: labels.Everything()}
+		_, err := v.gather(t.Context(), c)
+		if (err != nil && strings.Contains(err.Error(), "name the hub with --context")) != refused {
+			t.Errorf("namespace %q: %v", namespace, err)
+		}
+	}
+}

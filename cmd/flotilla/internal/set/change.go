@@ -111,9 +111,22 @@ func quantities(flag, text string) (corev1.ResourceList, error) {
 		if !ok || name == "" || err != nil || quantity.Sign() < 0 {
 			return nil, console.Usagef("%s %q: %q is no quantity of a resource; write it as in cpu=200m", flag, text, part)
 		}
+		if !isResource(name) && !quantity.IsZero() { // one that is there by mistake can be removed
+			return nil, console.Usagef("%s %q: there is no resource %q: it can be cpu, memory, ephemeral-storage, "+
+				"hugepages-SIZE, or one with a domain, as in example.com/gpu", flag, text, name)
+		}
 		list[corev1.ResourceName(name)] = quantity
 	}
 	return list, nil
+}
+
+// isResource reports whether containers can have a resource of the name.
+func isResource(name string) bool {
+	switch corev1.ResourceName(name) {
+	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
+		return true
+	}
+	return strings.HasPrefix(name, corev1.ResourceHugePagesPrefix) || strings.Contains(name, "/")
 }
 
 // merge makes changes in the requests or limits of a container; a quantity of 0 removes a resource.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -167,6 +168,9 @@ func (r *request) once(ctx context.Context, c client.Client, out io.Writer) erro
 	case object.GetDeletionTimestamp() != nil:
 		return fmt.Errorf("%s cannot be changed: %s", r.key.Sentence(), conditions.Waiting(object))
 	}
+	if err := console.PlacedByAHub(object, r.key); err != nil {
+		return err
+	}
 	base := object.DeepCopy()
 	changed, err := r.apply(kind, object)
 	if err != nil {
@@ -239,18 +243,29 @@ func (r *request) apply(kind kinds.Kind, object *unstructured.Unstructured) (cli
 	if t.containers, t.initial, err = podtemplate.Containers(object.Object); err != nil {
 		return nil, fmt.Errorf("its template cannot be read: %w", err)
 	}
+	unchanged := object.DeepCopy()
 	if err := r.change(&t); err != nil {
 		return nil, err
 	}
-	if r.cause != "" {
-		annotations := object.GetAnnotations()
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[topology.AnnotationChangeCause] = r.cause
-		object.SetAnnotations(annotations)
-	}
+	r.setCause(object, unchanged)
 	return typed(kind, object)
+}
+
+// setCause writes why the object changes. Without a reason the one of an earlier change goes, since it would be taken
+// for that of this one; where nothing changes it stays.
+func (r *request) setCause(object, unchanged *unstructured.Unstructured) {
+	annotations := object.GetAnnotations()
+	switch {
+	case r.cause == "" && equality.Semantic.DeepEqual(object.Object, unchanged.Object):
+		return
+	case r.cause == "":
+		delete(annotations, topology.AnnotationChangeCause)
+	case annotations == nil:
+		annotations = map[string]string{topology.AnnotationChangeCause: r.cause}
+	default:
+		annotations[topology.AnnotationChangeCause] = r.cause
+	}
+	object.SetAnnotations(annotations)
 }
 
 // typed returns an object as the hub reads it.

@@ -22,6 +22,7 @@ import (
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/podtemplate"
 	"github.com/flotilla-dev/flotilla/hub"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -178,4 +179,49 @@ func keyOf(t *testing.T, name string) wire.Key {
 		t.Fatal(err)
 	}
 	return key
+}
+
+// TestCauseOfAnEarlierChange holds that a change without a cause does not keep that of an earlier one, and that nothing
+// changes where the object has the change already.
+func TestCauseOfAnEarlierChange(t *testing.T) {
+	scheme, err := hub.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web",
+		Annotations: map[string]string{topology.AnnotationChangeCause: "older"}}}
+	cs.Spec.Template = apps.NewPodTemplate(corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		Containers: []corev1.Container{{Name: "main", Image: "web:1"}}}})
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(cs).Build()
+	for image, want := range map[string]string{"web:1": "older", "web:2": ""} {
+		change, err := images([]string{"main=" + image})
+		if err != nil {
+			t.Fatal(err)
+		}
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(apps.CloneSetKind)
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(cs), object); err != nil {
+			t.Fatal(err)
+		}
+		r := request{key: keyOf(t, "clone/web"), change: change}
+		got, err := r.apply(kinds.Workloads()[apps.CloneSetKind.GroupKind()], object)
+		if err != nil || got.GetAnnotations()[topology.AnnotationChangeCause] != want {
+			t.Errorf("%s: %v, %v", image, got.GetAnnotations(), err)
+		}
+	}
+}
+
+// TestCopyOfAHubIsRefused: the agent of a member would take the change back.
+func TestCopyOfAHubIsRefused(t *testing.T) {
+	scheme, err := hub.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(&apps.CloneSet{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: "web", Labels: map[string]string{topology.LabelHub: "id-hub"}}}).Build()
+	r := request{key: keyOf(t, "clone/web")}
+	err = r.run(t.Context(), c, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "a hub placed it; name the hub with --context") {
+		t.Error(err)
+	}
 }
