@@ -49,8 +49,10 @@ type Facts struct {
 	Absent map[topology.DependencyReference]bool
 	// Local are those that stay on the hub because every cluster makes its own: tokens of ServiceAccounts.
 	Local map[topology.DependencyReference]bool
-	// Members are all that exist, sorted by name.
-	Members []Member
+	// Members are all that exist, sorted by name. UnknownMembers are those that the policy's spec.clusters names and that
+	// do not exist.
+	Members        []Member
+	UnknownMembers []string
 	// Overrides are what the policy changes in members' manifests.
 	Overrides Overrides
 	// Adopt: what runs in members without a mark is taken over. Found is what members told of it, by the member's name.
@@ -270,6 +272,17 @@ func zonesOf(m *topology.MemberCluster) []string {
 	}
 	slices.Sort(zones)
 	return zones
+}
+
+// UnknownMembers returns the names of a policy's cluster selector that no member has.
+func UnknownMembers(s *topology.ClusterSelector, members []topology.MemberCluster) []string {
+	var unknown []string
+	for _, name := range s.Names {
+		if !slices.ContainsFunc(members, func(m topology.MemberCluster) bool { return m.Name == name }) {
+			unknown = append(unknown, name)
+		}
+	}
+	return unknown
 }
 
 // SelectsMember reports whether a policy's cluster selector takes in a member.

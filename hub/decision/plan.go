@@ -178,6 +178,7 @@ func describe(d *draft) *kinds.Rejection {
 		slices.Concat(jobNotes(d), d.notes, dismissedNotes(d, spec), removedNotes(d, spec), shrinkNotes(spec),
 			moveNotes(d, spec), waitNotes(d, spec)),
 	)
+	notes = slices.Concat(notes, unknownNotes(d))
 	spec.Clusters = clusterColumn(spec.Cells)
 	needs, needNotes := dependencies(d)
 	spec.Dependencies, notes = needs, append(notes, needNotes...)
@@ -192,8 +193,23 @@ func describe(d *draft) *kinds.Rejection {
 }
 
 func noMember(d *draft) string {
-	return fmt.Sprintf("%s %s selects no accepted member for %s; join and accept a member, or widen spec.clusters",
+	text := fmt.Sprintf("%s %s selects no accepted member for %s; join and accept a member, or widen spec.clusters",
 		d.facts.Policy.Kind, d.facts.Policy.Name, d.workload.Key.Sentence())
+	if len(d.facts.UnknownMembers) > 0 {
+		text += "; there is no member " + listed(d.facts.UnknownMembers)
+	}
+	return text
+}
+
+// NoSuchMember is the part of a note before the names of members that a policy names and that do not exist.
+const NoSuchMember = " names no such member: "
+
+// unknownNotes says which members the policy names and that do not exist: by a mistyped name its replicas go elsewhere.
+func unknownNotes(d *draft) []Note {
+	if len(d.facts.UnknownMembers) == 0 {
+		return nil
+	}
+	return []Note{{Reason: Placed, Message: PolicyName(&d.facts.Policy) + NoSuchMember + listed(d.facts.UnknownMembers)}}
 }
 
 // keepEmptied adds the cells of the last decision that no longer get replicas but still have some in use: their members

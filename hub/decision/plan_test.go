@@ -8,10 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
-
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/capacity"
@@ -19,6 +15,10 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/topology/division"
 	"github.com/flotilla-dev/flotilla/topology/lending"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // members reads "east/a,b west/b,? south!/c": name/zones, "?" for nodes without a zone, "!" for not Ready, "-" for not
@@ -262,6 +262,10 @@ func TestPlanRefuses(t *testing.T) {
 			Members: members("east-")},
 			NoMember, "FederationPolicy p selects no accepted member for CloneSet ns/web; join and accept a member, or widen " +
 				"spec.clusters"},
+		{"no member of a mistyped name", Facts{Workload: open(3), Policy: topology.PolicyReference{Kind: "FederationPolicy",
+			Name: "p"}, Members: members("east-"), UnknownMembers: []string{"eest"}},
+			NoMember, "FederationPolicy p selects no accepted member for CloneSet ns/web; join and accept a member, or widen " +
+				"spec.clusters; there is no member eest"},
 		{"too many cells", Facts{Workload: open(2000), Members: members(strings.Join(many, " "))},
 			TooManyCells, "CloneSet ns/web would have 1001 cells (subsets × members), and at most 1000 are placed; use fewer " +
 				"subsets, or select fewer members"},
@@ -275,6 +279,22 @@ func TestPlanRefuses(t *testing.T) {
 				t.Errorf("refusal %+v, want %s: %s", refusal, tt.reason, tt.sentence)
 			}
 		})
+	}
+}
+
+// TestMistypedMembers holds that a decision says which members its policy names and that do not exist.
+func TestMistypedMembers(t *testing.T) {
+	list := []topology.MemberCluster{{ObjectMeta: metav1.ObjectMeta{Name: "east"}}}
+	unknown := UnknownMembers(&topology.ClusterSelector{Names: []string{"east", "wset"}}, list)
+	f := Facts{Workload: open(3), Policy: topology.PolicyReference{Kind: "FederationPolicy", Name: "p"},
+		Members: members("east"), UnknownMembers: unknown}
+	notes := plan(t, f).Notes
+	if len(notes) != 1 || notes[0] != (Note{Reason: Placed, Message: "FederationPolicy p names no such member: wset"}) {
+		t.Errorf("%+v", notes)
+	}
+	f.UnknownMembers = UnknownMembers(&topology.ClusterSelector{}, list)
+	if notes := plan(t, f).Notes; len(notes) != 0 {
+		t.Errorf("%+v", notes)
 	}
 }
 

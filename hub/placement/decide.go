@@ -136,8 +136,9 @@ func decideFederated(s *State, rules kinds.Table) Step {
 	facts := decision.Facts{
 		Kind: rule, Workload: workload, Policy: chosen.Ref, Spread: chosen.Spec.Spread,
 		Members: decision.MembersFor(s.Members, &chosen.Spec.Clusters), Reports: s.reports, MaxReported: s.reported,
-		Written:      s.written,
-		Dependencies: chosen.Spec.Dependencies, Absent: s.absent, Local: s.local,
+		UnknownMembers: decision.UnknownMembers(&chosen.Spec.Clusters, s.Members),
+		Written:        s.written,
+		Dependencies:   chosen.Spec.Dependencies, Absent: s.absent, Local: s.local,
 		Adopt: adopts(s.Object), Found: s.found, Failover: failover,
 		Rollout: rolloutOf(&chosen.Spec.Rollout, &workload), Word: s.Object.GetAnnotations()[topology.AnnotationWave],
 		Object: s.Object, Now: s.now, Heard: s.heard, News: s.news,

@@ -65,6 +65,8 @@ type Workload struct {
 	// Deleting: the workload was deleted and still exists.
 	Deleting bool `json:"deleting,omitempty"`
 
+	// mistyped says which members the policy names and that do not exist.
+	mistyped string
 	// previous is the ControllerRevision that has the images of the pods of the previous revision, nil if it was read, or
 	// need not be.
 	previous *Stored
@@ -173,7 +175,7 @@ func Build(f *Facts) *Tree {
 	b := builder{
 		hubID: f.HubID, revisions: f.Revisions,
 		placements: map[wire.Key]*topology.WorkloadPlacement{}, works: map[wire.Key]map[string]*work.Work{},
-		notReady: map[string]bool{},
+		notReady: map[string]bool{}, leaving: map[string]string{}, members: len(f.Members),
 	}
 	for i := range f.Placements {
 		b.placements[wire.KeyOfPlacement(&f.Placements[i])] = &f.Placements[i]
@@ -192,6 +194,10 @@ func Build(f *Facts) *Tree {
 	}
 	for i := range f.Members {
 		m := &f.Members[i]
+		b.leaving[m.Name] = ""
+		if m.DeletionTimestamp != nil {
+			b.leaving[m.Name] = "the member is being removed from the hub"
+		}
 		if c := meta.FindStatusCondition(m.Status.Conditions, topology.MemberReady); c == nil ||
 			c.Status != metav1.ConditionTrue {
 			b.notReady[m.Name] = true
@@ -210,6 +216,19 @@ type builder struct {
 	placements map[wire.Key]*topology.WorkloadPlacement
 	works      map[wire.Key]map[string]*work.Work
 	notReady   map[string]bool
+	// leaving says for each member that it is being removed, "" for one that stays; members is how many there are.
+	leaving map[string]string
+	members int
+}
+
+// gone says of a member that it is no member any more, or not for long; "" for one that stays. Without any member
+// nothing is known of them.
+func (b *builder) gone(cluster string) string {
+	note, known := b.leaving[cluster]
+	if !known && b.members > 0 {
+		return "the hub has no member of this name any more"
+	}
+	return note
 }
 
 func (b *builder) workload(object client.Object) Workload {
@@ -220,6 +239,7 @@ func (b *builder) workload(object client.Object) Workload {
 		Name:      key.Name,
 		Zones:     []Zone{},
 		Problem:   problemOf(object),
+		mistyped:  mistypedIn(object),
 		Deleting:  object.GetDeletionTimestamp() != nil,
 	}
 	kind := kinds.Workloads()[key.GroupKind()]
@@ -319,7 +339,7 @@ func (b *builder) zones(p *topology.WorkloadPlacement, works map[string]*work.Wo
 		}
 		pods, waiting := b.report(&parts[i], p.Spec.RevisionSequence, works[parts[i].cluster])
 		cluster.Pods.Add(pods)
-		cluster.Waiting = cmp.Or(cluster.Waiting, waiting)
+		cluster.Waiting = cmp.Or(b.gone(cluster.Name), cluster.Waiting, waiting)
 	}
 	return sorted(zones)
 }

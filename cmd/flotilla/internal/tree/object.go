@@ -241,3 +241,23 @@ func problemOf(object client.Object) string {
 	}
 	return problem
 }
+
+// mistypedIn returns what the hub says of members that the policy names and that do not exist, where it has placed the
+// workload all the same.
+func mistypedIn(object client.Object) string {
+	list, err := conditionsOf(object)
+	if err != nil {
+		return "" // the problem says it
+	}
+	for _, c := range list {
+		if c.Type != apps.ConditionFederated || c.Status != metav1.ConditionTrue {
+			continue
+		}
+		for part := range strings.SplitSeq(c.Message, "; ") {
+			if strings.Contains(part, decision.NoSuchMember) {
+				return part
+			}
+		}
+	}
+	return ""
+}

@@ -39,6 +39,7 @@ func (w *Workload) notes() []string {
 	if len(w.Zones) == 0 && w.Problem == "" {
 		notes = append(notes, w.Waiting)
 	}
+	notes = append(notes, w.mistyped)
 	if w.Unplaced > 0 && w.Problem == "" {
 		notes = append(notes, fmt.Sprintf("%d not placed", w.Unplaced))
 	}
