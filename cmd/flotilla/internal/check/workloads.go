@@ -12,6 +12,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/decision"
 	"github.com/flotilla-dev/flotilla/hub/explain"
 	"github.com/flotilla-dev/flotilla/hub/policy"
@@ -75,6 +76,8 @@ func workloads(f *facts) []Result {
 		if found, hint := f.workload(w); found != "" {
 			wrong++
 			all = append(all, Result{"workloads", w.key.Sentence(), failed, found, hint})
+		} else if found := w.troubled(); found != "" {
+			all = append(all, Result{"workloads", w.key.Sentence(), warned, found, f.why(w)})
 		}
 	}
 	all = append(all, f.doNothing()...)
@@ -122,10 +125,7 @@ func (f *facts) notFederated() []Result {
 
 // workload returns what is wrong with a workload, and what to do; "" for nothing.
 func (f *facts) workload(w *workload) (found, hint string) {
-	why := fmt.Sprintf("flotilla why %s/%s -n %s%s", strings.ToLower(w.key.Kind), w.key.Name, w.key.Namespace, f.flags)
-	if w.key.ClusterScoped() {
-		why = fmt.Sprintf("flotilla why %s/%s%s", strings.ToLower(w.key.Kind), w.key.Name, f.flags)
-	}
+	why := f.why(w)
 	stalled := meta.FindStatusCondition(w.conditions, apps.ConditionStalled)
 	placed := meta.FindStatusCondition(w.conditions, apps.ConditionFederated)
 	if !w.federated {
@@ -148,6 +148,37 @@ func (f *facts) workload(w *workload) (found, hint string) {
 			" deployment/" + hubProgram + f.flags
 	}
 	return "", ""
+}
+
+// why is the command that explains a workload.
+func (f *facts) why(w *workload) string {
+	if w.key.ClusterScoped() {
+		return fmt.Sprintf("flotilla why %s/%s%s", strings.ToLower(w.key.Kind), w.key.Name, f.flags)
+	}
+	return fmt.Sprintf("flotilla why %s/%s -n %s%s", strings.ToLower(w.key.Kind), w.key.Name, w.key.Namespace, f.flags)
+}
+
+// troubled returns what keeps a placed workload from being as it asks and does not end by itself: pods that cannot
+// start, and another writer in a member. "" for nothing.
+func (w *workload) troubled() string {
+	if !w.federated {
+		return ""
+	}
+	ready := meta.FindStatusCondition(w.conditions, apps.ConditionReady)
+	if ready != nil && ready.Status == metav1.ConditionFalse && ready.Reason == work.ReasonOverwritten {
+		return ready.Reason + ": " + ready.Message
+	}
+	if pods := meta.FindStatusCondition(w.conditions, apps.ConditionPodsNotReady); pods != nil &&
+		pods.Status == metav1.ConditionTrue && !passing(pods.Reason) {
+		return "pods are not Ready or not gone: " + pods.Message
+	}
+	return ""
+}
+
+// passing reports whether pods are often not Ready for a reason that ends by itself, as while images are pulled.
+func passing(reason string) bool {
+	return slices.Contains([]string{"ContainerCreating", "PodTerminating", "ReadinessProbeFailing",
+		"StartupProbeFailing"}, reason)
 }
 
 // unfederated returns what is wrong with a workload that the hub does not take, and what to do; "" for nothing.

@@ -76,6 +76,15 @@ func TestWorkloads(t *testing.T) {
 		{"a workload that the hub has not decided about", func(f *facts) { api(f).conditions = nil }, []string{
 			"error CloneSet shop/api: the hub has not decided where it runs",
 			"read the hub's log: kubectl logs -n flotilla-system deployment/flotilla-hub --context hub"}},
+		{"pods that cannot pull their image", func(f *facts) {
+			api(f).conditions = append(api(f).conditions, condition("PodsNotReady", metav1.ConditionTrue, "ImagePullBackOff"))
+		}, []string{"warning CloneSet shop/api: pods are not Ready or not gone: because", why}},
+		{"pods that start", func(f *facts) {
+			api(f).conditions = append(api(f).conditions, condition("PodsNotReady", metav1.ConditionTrue, "ContainerCreating"))
+		}, nil},
+		{"another writer in a member", func(f *facts) {
+			api(f).conditions = append(api(f).conditions, condition("Ready", metav1.ConditionFalse, "Overwritten"))
+		}, []string{"warning CloneSet shop/api: Overwritten: because", why}},
 		{"a withdrawn workload", func(f *facts) {
 			api(f).conditions = []metav1.Condition{condition("Federated", metav1.ConditionFalse, decision.Withdrawn)}
 		}, nil},
