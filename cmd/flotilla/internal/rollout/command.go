@@ -29,6 +29,9 @@ const (
 	manager = client.FieldOwner("flotilla-rollout")
 	// lookEvery is how often status --wait asks.
 	lookEvery = time.Second
+	// settles is how long status --wait takes a rollout that has failed as it looks first for one that may go on: what
+	// was corrected, such as a policy or a label, the hub may not have seen yet, and nothing in the status tells.
+	settles = 5 * time.Second
 )
 
 // NewCommand returns the verb with its own verbs.
@@ -141,10 +144,10 @@ func keyOf(hub *console.Hub, name string) (wire.Key, error) {
 // get reads a workload. It refuses the copy that a hub wrote into a member: the agent takes back what is changed there.
 func get(ctx context.Context, c client.Client, key wire.Key) (client.Object, error) {
 	object, err := fetch(ctx, c, key)
-	if err == nil && object.GetLabels()[topology.LabelHub] != "" {
-		return nil, fmt.Errorf("%s is here because a hub placed it; name the hub with --context", key.Sentence())
+	if err != nil {
+		return nil, err
 	}
-	return object, err
+	return object, console.PlacedByAHub(object, key)
 }
 
 func fetch(ctx context.Context, c client.Client, key wire.Key) (client.Object, error) {
@@ -288,7 +291,8 @@ func follow(
 	key wire.Key,
 	waits bool,
 ) error {
-	var last Status
+	var first, last Status
+	begun := now.Now()
 	err := wait.PollUntilContextCancel(ctx, lookEvery, true, func(ctx context.Context) (bool, error) {
 		object, err := get(ctx, c, key)
 		if err != nil {
@@ -297,6 +301,10 @@ func follow(
 		s := StatusOf(object)
 		if s.unseen && notFederated(ctx, c, key.Namespace) {
 			s = s.inNamespace(now.Since(object.GetCreationTimestamp().Time))
+		}
+		if waits && s.Phase == Failed && !s.unseen && last.Phase == "" && now.Since(begun) < settles {
+			first = s // of what stood before the last change, perhaps
+			return false, nil
 		}
 		over := s.Phase != Progressing || !waits
 		// A program reads one value, a person each step.
@@ -313,6 +321,9 @@ func follow(
 		return over, nil
 	})
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		if last.Phase == "" && first.Phase == Failed {
+			return fmt.Errorf("the rollout of %s failed (%s)", key.Sentence(), first.Reason)
+		}
 		return fmt.Errorf("the rollout of %s is not over within --timeout: %w", key.Sentence(), context.DeadlineExceeded)
 	}
 	if err != nil {

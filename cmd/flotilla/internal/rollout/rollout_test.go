@@ -136,6 +136,7 @@ func clientWith(t *testing.T, objects ...client.Object) client.Client {
 func set(generation, observed int64, conditions ...apps.CloneSetCondition) *apps.CloneSet {
 	return &apps.CloneSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Generation: generation},
+		Spec:       apps.CloneSetSpec{Replicas: new(int32(9))},
 		Status: apps.CloneSetStatus{ObservedGeneration: observed, Replicas: 9, UpdatedReplicas: 4, ReadyReplicas: 8,
 			Conditions: conditions},
 	}
@@ -195,8 +196,19 @@ func TestFollow(t *testing.T) {
 		t.Errorf("after the timeout: %v", err)
 	}
 	failed := set(1, 1, is(apps.CloneSetConditionType(apps.ConditionStalled), corev1.ConditionTrue, "NoPolicy"))
-	if err := follow(t.Context(), clientWith(t, failed), clock.RealClock{}, &out, "text", key, true); err == nil ||
-		!strings.Contains(err.Error(), "failed (NoPolicy)") {
+	out.Reset()
+	now := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+	looks := 0
+	settling := interceptor.NewClient(clientWith(t, failed).(client.WithWatch), interceptor.Funcs{Get: func(
+		ctx context.Context, c client.WithWatch, at client.ObjectKey, o client.Object, options ...client.GetOption,
+	) error {
+		if looks++; looks == 2 {
+			now.SetTime(now.Now().Add(settles))
+		}
+		return c.Get(ctx, at, o, options...)
+	}})
+	if err := follow(t.Context(), settling, now, &out, "text", key, true); err == nil || looks != 2 ||
+		strings.Count(out.String(), "Failed") != 1 || !strings.Contains(err.Error(), "failed (NoPolicy)") {
 		t.Errorf("failed: %v", err)
 	}
 	out.Reset()

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -43,8 +44,10 @@ type Status struct {
 	// Replicas exist; Updated of them run the new template, Ready are ready. Of a BroadcastJob they are the nodes that it
 	// runs on, those on which its pod has ended, and those on which it succeeded.
 	Replicas int32 `json:"replicas"`
-	Updated  int32 `json:"updated"`
-	Ready    int32 `json:"ready"`
+	// Desired is how many there are to be.
+	Desired int32 `json:"desired"`
+	Updated int32 `json:"updated"`
+	Ready   int32 `json:"ready"`
 	// PodsNotReady says why pods are not Ready, as members of a hub report it.
 	PodsNotReady string `json:"podsNotReady,omitempty"`
 
@@ -92,28 +95,28 @@ func StatusOf(object client.Object) Status {
 	var observed int64
 	switch o := object.(type) {
 	case *apps.BroadcastJob:
-		s.Kind, observed = apps.BroadcastJobKind.Kind, o.Status.ObservedGeneration
+		s.Kind, observed, s.Desired = apps.BroadcastJobKind.Kind, o.Status.ObservedGeneration, o.Status.Desired
 		s.Replicas, s.Updated, s.Ready = o.Status.Desired, o.Status.Succeeded+o.Status.Failed, o.Status.Succeeded
 		found = byType(o.Status.Conditions)
 	case *apps.CloneSet:
-		s.Kind, observed = apps.CloneSetKind.Kind, o.Status.ObservedGeneration
+		s.Kind, observed, s.Desired = apps.CloneSetKind.Kind, o.Status.ObservedGeneration, ptr.Deref(o.Spec.Replicas, 1)
 		s.Replicas, s.Updated, s.Ready = o.Status.Replicas, o.Status.UpdatedReplicas, o.Status.ReadyReplicas
 		found = byType(o.Status.Conditions)
 	case *apps.DaemonSet:
-		s.Kind, observed = apps.DaemonSetKind.Kind, o.Status.ObservedGeneration
+		s.Kind, observed, s.Desired = apps.DaemonSetKind.Kind, o.Status.ObservedGeneration, o.Status.DesiredNumberScheduled
 		s.Replicas, s.Updated = o.Status.CurrentNumberScheduled, o.Status.UpdatedNumberScheduled
 		s.Ready = o.Status.NumberReady
 		found = byType(o.Status.Conditions)
 	case *apps.SidecarSet:
-		s.Kind, observed = apps.SidecarSetKind.Kind, o.Status.ObservedGeneration
+		s.Kind, observed, s.Desired = apps.SidecarSetKind.Kind, o.Status.ObservedGeneration, o.Status.MatchedPods
 		s.Replicas, s.Updated, s.Ready = o.Status.MatchedPods, o.Status.UpdatedPods, o.Status.ReadyPods
 		found = conditionsOf(o.Status.Conditions)
 	case *apps.StatefulSet:
-		s.Kind, observed = apps.StatefulSetKind.Kind, o.Status.ObservedGeneration
+		s.Kind, observed, s.Desired = apps.StatefulSetKind.Kind, o.Status.ObservedGeneration, ptr.Deref(o.Spec.Replicas, 1)
 		s.Replicas, s.Updated, s.Ready = o.Status.Replicas, o.Status.UpdatedReplicas, o.Status.ReadyReplicas
 		found = byType(o.Status.Conditions)
 	case *apps.UnitedDeployment:
-		s.Kind, observed = apps.UnitedDeploymentKind.Kind, o.Status.ObservedGeneration
+		s.Kind, observed, s.Desired = apps.UnitedDeploymentKind.Kind, o.Status.ObservedGeneration, ptr.Deref(o.Spec.Replicas, 1)
 		s.Replicas, s.Updated, s.Ready = o.Status.Replicas, o.Status.UpdatedReplicas, o.Status.ReadyReplicas
 		found = byType(o.Status.Conditions)
 	}
@@ -180,9 +183,12 @@ func (s *Status) text() string {
 		wire.Key{Kind: s.Kind, Namespace: s.Namespace, Name: s.Name}.Sentence(),
 		s.Phase,
 		s.Updated,
-		s.Replicas,
+		s.Desired,
 		s.Ready,
 	)
+	if s.Replicas != s.Desired {
+		text += fmt.Sprintf(", %d exist", s.Replicas)
+	}
 	if s.Kind == apps.BroadcastJobKind.Kind {
 		text = fmt.Sprintf("%s %s/%s: %s; on %d of %d nodes the pod has ended, on %d it succeeded", s.Kind, s.Namespace, s.Name,
 			s.Phase, s.Updated, s.Replicas, s.Ready)

@@ -186,9 +186,14 @@ func (w waiter) look(ctx context.Context, key wire.Key) (met bool, now string, e
 	case apierrors.IsNotFound(err) && w.target.deleted:
 		return true, "", nil
 	case apierrors.IsNotFound(err):
-		return false, "", fmt.Errorf("there is no %s; look at the name, and at the namespace (-n)", key.Sentence())
+		return false, "", console.NotFound(ctx, w.client, key)
 	case err != nil:
 		return false, "", fmt.Errorf("get %s: %w", key.Sentence(), console.NotAHub(err))
+	}
+	if err := console.PlacedByAHub(object, key); err != nil {
+		return false, "", err
+	}
+	switch {
 	case w.target.deleted:
 		return false, "it exists", nil
 	case w.target.rollout && rollout.Follows(object):
@@ -225,6 +230,6 @@ func rolledOut(object client.Object, key wire.Key) (bool, string, error) {
 	case rollout.Deleting:
 		return false, "", fmt.Errorf("%s is being deleted: its rollout does not go on", key.Sentence())
 	}
-	return false, fmt.Sprintf("%d of %d pods are updated, %d are ready (%s)", s.Updated, s.Replicas, s.Ready,
+	return false, fmt.Sprintf("%d of %d pods are updated, %d are ready (%s)", s.Updated, s.Desired, s.Ready,
 		s.Message), nil
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	"github.com/flotilla-dev/flotilla/hub"
 	"github.com/flotilla-dev/flotilla/hub/wire"
@@ -47,6 +48,8 @@ func TestWait(t *testing.T) {
 		return cs
 	}
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
+	copied := set(2, "Ready", corev1.ConditionTrue)
+	copied.Labels = map[string]string{topology.LabelHub: "id-hub"}
 	for _, tt := range []struct {
 		name, condition string
 		object          *apps.CloneSet
@@ -63,9 +66,10 @@ func TestWait(t *testing.T) {
 		{"rolled out", "rollout", set(2, "Ready", corev1.ConditionTrue), ""},
 		{"a rollout that failed", "rollout", set(2, "Stalled", corev1.ConditionTrue),
 			"the rollout of CloneSet shop/web failed"},
-		{"a rollout in progress", "rollout", set(2, "Ready", corev1.ConditionFalse), "0 of 0 pods are updated"},
+		{"a rollout in progress", "rollout", set(2, "Ready", corev1.ConditionFalse), "0 of 1 pods are updated"},
 		{"deleted", "delete", nil, ""},
 		{"not deleted", "delete", set(2, "Ready", corev1.ConditionTrue), "until it is deleted: it exists"},
+		{"the copy of a hub", "ready", copied, "is here because a hub placed it; name the hub with --context"},
 		{"no such workload", "ready", nil, "there is no CloneSet shop/web"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
