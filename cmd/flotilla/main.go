@@ -113,7 +113,7 @@ line, and 124 for a deadline that passed; flotilla exec has that of the command,
 				return wrong
 			}
 		}
-		return fmt.Errorf("%w: %w", console.ErrUsage, err)
+		return fmt.Errorf("%w: %w", console.ErrUsage, console.FlagError(err))
 	}
 	command.SetFlagErrorFunc(usage)
 	command.SetUsageFunc(console.Usage(command.UsageFunc()))

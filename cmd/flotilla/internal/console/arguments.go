@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -107,4 +108,25 @@ func Arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 		}
 		return Usagef("%q cannot be read: write %s", strings.Join(args, " "), form)
 	}
+}
+
+// FlagError says of a value that a flag does not take what it takes, in place of the words of the parser; other errors
+// stay as they are.
+func FlagError(err error) error {
+	var wrong *pflag.InvalidValueError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	takes := ""
+	switch wrong.GetFlag().Value.Type() {
+	case "int", "int32", "int64":
+		takes = "a whole number"
+	case "bool":
+		takes = "true or false"
+	case "duration":
+		takes = "a duration, as 90s or 10m"
+	default:
+		return err
+	}
+	return fmt.Errorf("--%s %q: it must be %s", wrong.GetFlag().Name, wrong.GetValue(), takes)
 }

@@ -132,10 +132,14 @@ func (v *verb) plan(ctx context.Context, in io.Reader) (out outcome, err error) 
 		return out, errors.Join(append(asked.mistakes, err)...)
 	}
 	out.mistakes = asked.mistakes
-	workloads, completed, err := Preview(ctx, base, asked.objects...)
-	out.notes = append(out.notes, completed...)
-	if err != nil {
-		return out, err
+	var workloads []Workload
+	if len(asked.objects) > 0 || len(v.files) == 0 { // without objects it would be about all workloads
+		var completed []string
+		workloads, completed, err = Preview(ctx, base, asked.objects...)
+		out.notes = append(out.notes, completed...)
+		if err != nil {
+			return out, err
+		}
 	}
 	mistakes, err := policyMistakes(ctx, base, kinds.All(reader.BuiltIns), asked.objects)
 	out.mistakes = append(out.mistakes, mistakes...)

@@ -54,6 +54,9 @@ func differences(path string, from, to any) []Field {
 		}
 		return inMaps(a, b, func(key string) string { return child(path, key) })
 	}
+	if aIsMap != bIsMap && (from == nil || to == nil) && strings.HasSuffix("."+path, ".metadata.annotations") {
+		return inMaps(a, b, func(key string) string { return child(path, key) }) // some are left out
+	}
 	a, aIsNamed := named(from)
 	b, bIsNamed := named(to)
 	if aIsNamed && bIsNamed {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -115,13 +116,23 @@ func split(err error) []error {
 
 func (f *files) open(name string) ([]byte, error) {
 	if name != "-" {
-		return os.ReadFile(name)
+		text, err := os.ReadFile(name)
+		return text, plainly(err)
 	}
 	text, err := io.ReadAll(f.in)
 	if err != nil {
 		return nil, fmt.Errorf("read standard input: %w", err)
 	}
 	return text, nil
+}
+
+// plainly returns an error of a file with the file's name and the reason alone.
+func plainly(err error) error {
+	var file *fs.PathError
+	if errors.As(err, &file) {
+		return fmt.Errorf("%s: %w", file.Path, file.Err)
+	}
+	return err
 }
 
 // expand adds the files that a name stands for.
@@ -137,7 +148,7 @@ func (f *files) expand(name string) {
 	info, err := os.Stat(name)
 	switch {
 	case err != nil:
-		f.fail(err, true)
+		f.fail(plainly(err), true)
 	case !info.IsDir():
 		f.add(source{name, true})
 	default:
@@ -198,7 +209,7 @@ func (f *files) entry(name string, entry os.DirEntry) (folder bool) {
 			f.note("%s: left out: files whose names begin with a dot are not read; name it with -f", name)
 		}
 	case err != nil && manifest:
-		f.fail(err, false)
+		f.fail(plainly(err), false)
 	case err != nil:
 	case info.IsDir() && entry.IsDir():
 		return true

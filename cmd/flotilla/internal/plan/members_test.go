@@ -31,6 +31,11 @@ func TestChangedFields(t *testing.T) {
 		{"what the hub writes is left out", `{"metadata":{"annotations":{"topology.flotilla.dev/budget":"1","team":"a"}}}`,
 			`{"metadata":{"annotations":{"topology.flotilla.dev/budget":"2","team":"b"}}}`,
 			[]string{"metadata.annotations.team: a → b"}},
+		{"what the hub writes where there was no annotation", `{"metadata":{}}`, `{"metadata":{"annotations":` +
+			`{"topology.flotilla.dev/budget":"2","kubectl.kubernetes.io/last-applied-configuration":"NEW"}}}`, nil},
+		{"the first annotations", `{"metadata":{}}`,
+			`{"metadata":{"annotations":{"topology.flotilla.dev/budget":"2","team":"b"}}}`,
+			[]string{"metadata.annotations.team: none → b"}},
 		{"a long value is cut", `{}`, `{"a":"` + strings.Repeat("x", 90) + `"}`,
 			[]string{`a: none → "` + strings.Repeat("x", 58) + "…"}},
 		{"a key with a dot", `{"l":{"a.b/c":"1"}}`, `{"l":{"a.b/c":"2"}}`, []string{"l[a.b/c]: 1 → 2"}},

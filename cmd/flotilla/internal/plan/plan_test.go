@@ -174,7 +174,7 @@ func TestMistakes(t *testing.T) {
 		})
 	}
 	if _, _, err := run(t, NewCommand(), "--members", members, "-f", "/nowhere.yaml"); err == nil ||
-		!strings.Contains(err.Error(), "/nowhere.yaml") {
+		err.Error() != "/nowhere.yaml: no such file or directory" {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	for _, args := range [][]string{{}, {"--members", members, "-o", "xml"}} {
@@ -203,6 +203,17 @@ func TestLeftOut(t *testing.T) {
 		if !strings.Contains(talk, want) {
 			t.Errorf("notes %q lack %q", talk, want)
 		}
+	}
+}
+
+// TestNothingOfTheHub holds that files without anything for the hub change nothing: workloads of the fleet are not
+// planned, and what is wrong with them is no error of the files.
+func TestNothingOfTheHub(t *testing.T) {
+	base := file(t, fleet+"---\n"+cloneSet("api", 4, "")+"---\n"+strings.ReplaceAll(cloneSet("lost", 1, ""), "shop", "lab"))
+	out, talk, err := run(t, NewCommand(), "--members", base, "-f", file(t,
+		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: old, namespace: shop}\n"))
+	if err != nil || strings.Contains(out, "CloneSet") || !strings.Contains(talk, "no workload of the fleet changes") {
+		t.Errorf("%v: %q, %q", err, out, talk)
 	}
 }
 

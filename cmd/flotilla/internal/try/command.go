@@ -124,7 +124,7 @@ func (o *options) member(name string) (*fleet.Fleet, *fleet.Cluster, error) {
 		for _, m := range f.Members() {
 			names = append(names, m.Name)
 		}
-		return nil, nil, fmt.Errorf("there is no member %q; the members are %v", name, names)
+		return nil, nil, fmt.Errorf("there is no member %q; the members are %s", name, strings.Join(names, ", "))
 	}
 	return f, member, nil
 }
