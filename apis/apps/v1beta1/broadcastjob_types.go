@@ -29,7 +29,7 @@ const (
 
 // BroadcastJobSpec is the spec of a BroadcastJob, and of the children of an AdvancedCronJob with broadcastJobTemplate.
 // The schema gives defaults to BroadcastJobs only.
-// +kubebuilder:validation:XValidation:rule="!has(self.parallelism) || @numberOrPercent{self.parallelism}",fieldPath=".parallelism",message="parallelism must be an integer of 0 or more, or a percentage from 0% to 100%",messageExpression="'parallelism is %s: it must be an integer of 0 or more, or a percentage from 0%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.parallelism])"
+// +kubebuilder:validation:XValidation:rule="!has(self.parallelism) || @numberOrPercent{self.parallelism}",fieldPath=".parallelism",message="parallelism must be an integer of 0 or more, or a percentage from 0% to 100%",messageExpression="'parallelism is %s: it must be an integer of 0 or more, without quotes, or a percentage from 0%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.parallelism])"
 // +kubebuilder:validation:XValidation:rule="!has(self.template.metadata) || !has(self.template.metadata.labels) || !('broadcastjob-name' in self.template.metadata.labels || 'broadcastjob-controller-uid' in self.template.metadata.labels)",fieldPath=".template",message="the labels broadcastjob-name and broadcastjob-controller-uid of template.metadata.labels are set for each job: remove them"
 type BroadcastJobSpec struct {
 	// parallelism is on how many nodes the pods may run at the same time: a number, or a percentage of the nodes, rounded

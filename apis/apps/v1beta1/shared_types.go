@@ -67,7 +67,7 @@ type LifecycleHook struct {
 }
 
 // InPlaceUpdateStrategy tunes updates in place.
-// +kubebuilder:validation:XValidation:rule="!has(self.imagePreDownloadParallelism) || @numberOrPercent{self.imagePreDownloadParallelism}",fieldPath=".imagePreDownloadParallelism",message="imagePreDownloadParallelism must be an integer of 0 or more, or a percentage from 0% to 100%",messageExpression="'imagePreDownloadParallelism is %s: it must be an integer of 0 or more, or a percentage from 0%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.imagePreDownloadParallelism])"
+// +kubebuilder:validation:XValidation:rule="!has(self.imagePreDownloadParallelism) || @numberOrPercent{self.imagePreDownloadParallelism}",fieldPath=".imagePreDownloadParallelism",message="imagePreDownloadParallelism must be an integer of 0 or more, or a percentage from 0% to 100%",messageExpression="'imagePreDownloadParallelism is %s: it must be an integer of 0 or more, without quotes, or a percentage from 0%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.imagePreDownloadParallelism])"
 type InPlaceUpdateStrategy struct {
 	// gracePeriodSeconds is how long a pod is not ready, in seconds, before its containers change: time for load balancers
 	// to let go of it. Default 0: at once.

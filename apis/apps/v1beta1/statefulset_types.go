@@ -121,7 +121,7 @@ type StatefulSetUpdateStrategy struct {
 }
 
 // RollingUpdateStatefulSetStrategy has the limits and the order of a rolling update.
-// +kubebuilder:validation:XValidation:rule="!has(self.maxUnavailable) || @numberOrPercent{self.maxUnavailable}",fieldPath=".maxUnavailable",message="maxUnavailable must be an integer of 1 or more, or a percentage from 1% to 100%",messageExpression="'maxUnavailable is %s: it must be an integer of 1 or more, or a percentage from 1%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.maxUnavailable])"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxUnavailable) || @numberOrPercent{self.maxUnavailable}",fieldPath=".maxUnavailable",message="maxUnavailable must be an integer of 1 or more, or a percentage from 1% to 100%",messageExpression="'maxUnavailable is %s: it must be an integer of 1 or more, without quotes, or a percentage from 1%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.maxUnavailable])"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxUnavailable) || self.maxUnavailable != 0 && self.maxUnavailable != '0%'",fieldPath=".maxUnavailable",message="maxUnavailable is 0: no pod could ever be updated; set it to 1 or more, or set paused to hold the update"
 type RollingUpdateStatefulSetStrategy struct {
 	// partition is the number of pods that stay on the old revision: the lowest ordinals, or with unorderedUpdate those
@@ -170,7 +170,7 @@ type UnorderedUpdateStrategy struct {
 }
 
 // StatefulSetScaleStrategy limits how many pods may be unavailable while pods are created.
-// +kubebuilder:validation:XValidation:rule="!has(self.maxUnavailable) || @numberOrPercent{self.maxUnavailable}",fieldPath=".maxUnavailable",message="maxUnavailable must be an integer of 1 or more, or a percentage from 1% to 100%",messageExpression="'maxUnavailable is %s: it must be an integer of 1 or more, or a percentage from 1%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.maxUnavailable])"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxUnavailable) || @numberOrPercent{self.maxUnavailable}",fieldPath=".maxUnavailable",message="maxUnavailable must be an integer of 1 or more, or a percentage from 1% to 100%",messageExpression="'maxUnavailable is %s: it must be an integer of 1 or more, without quotes, or a percentage from 1%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.maxUnavailable])"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxUnavailable) || self.maxUnavailable != 0 && self.maxUnavailable != '0%'",fieldPath=".maxUnavailable",message="maxUnavailable is 0: no pod could ever be created; set it to 1 or more, or remove it"
 type StatefulSetScaleStrategy struct {
 	// maxUnavailable is how many pods may be unavailable while pods are created: a number, or a percentage of replicas,

@@ -123,7 +123,7 @@ type AdaptiveWorkloadSpreadStrategy struct {
 }
 
 // WorkloadSpreadSubset is one place for pods, and how many of them it takes.
-// +kubebuilder:validation:XValidation:rule="!has(self.maxReplicas) || @itemNumberOrPercent{self.maxReplicas}",fieldPath=".maxReplicas",message="maxReplicas must be an integer of 0 or more, or a percentage from 0% to 100%",messageExpression="'maxReplicas is %s: it must be an integer of 0 or more, or a percentage from 0%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.maxReplicas])"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxReplicas) || @itemNumberOrPercent{self.maxReplicas}",fieldPath=".maxReplicas",message="maxReplicas must be an integer of 0 or more, or a percentage from 0% to 100%",messageExpression="'maxReplicas is %s: it must be an integer of 0 or more, without quotes, or a percentage from 0%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.maxReplicas])"
 type WorkloadSpreadSubset struct {
 	// name of the subset.
 	// +kubebuilder:validation:MaxLength=253
