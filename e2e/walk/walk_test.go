@@ -275,7 +275,7 @@ func mistakes() []mistake {
 		{name: "a partition without its sign",
 			does: `kubectl -n shop patch clone/api --type=merge -p ` +
 				`'{"spec":{"updateStrategy":{"rollingUpdate":{"partition":"50"}}}}'`,
-			wants: []string{"partition is 50: it must be an integer of 0 or more, without quotes, or a percentage from 0% to 100%"}},
+			wants: []string{"partition is 50: it must be an integer of 0 or more, without quotes, or a percentage from 0%"}},
 		{name: "an unknown cluster in a policy",
 			does:  "kubectl apply -f - <<'END'\n" + strangerPolicy + "END",
 			looks: "flotilla check",

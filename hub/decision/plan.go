@@ -204,7 +204,7 @@ func noMember(d *draft) string {
 // NoSuchMember is the part of a note before the names of members that a policy names and that do not exist.
 const NoSuchMember = " names no such member: "
 
-// unknownNotes says which members the policy names and that do not exist: by a mistyped name its replicas go elsewhere.
+// unknownNotes says which members the policy names and that do not exist: by a mistyped name replicas go elsewhere.
 func unknownNotes(d *draft) []Note {
 	if len(d.facts.UnknownMembers) == 0 {
 		return nil

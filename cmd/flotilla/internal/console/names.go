@@ -146,8 +146,8 @@ func NotAHub(err error) error {
 	return err
 }
 
-// PlacedByAHub returns an error for an object that is the copy that a hub wrote into a member: what is changed there the
-// agent takes back, and its numbers are those of one member.
+// PlacedByAHub returns an error for an object that is the copy that a hub wrote into a member: the agent takes back
+// what is changed there, and its numbers are those of one member.
 func PlacedByAHub(object client.Object, key wire.Key) error {
 	if object.GetLabels()[topology.LabelHub] == "" {
 		return nil

@@ -209,7 +209,8 @@ func TestLeftOut(t *testing.T) {
 // TestNothingOfTheHub holds that files without anything for the hub change nothing: workloads of the fleet are not
 // planned, and what is wrong with them is no error of the files.
 func TestNothingOfTheHub(t *testing.T) {
-	base := file(t, fleet+"---\n"+cloneSet("api", 4, "")+"---\n"+strings.ReplaceAll(cloneSet("lost", 1, ""), "shop", "lab"))
+	base := file(t, fleet+"---\n"+cloneSet("api", 4, "")+
+		"---\n"+strings.ReplaceAll(cloneSet("lost", 1, ""), "shop", "lab"))
 	out, talk, err := run(t, NewCommand(), "--members", base, "-f", file(t,
 		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: old, namespace: shop}\n"))
 	if err != nil || strings.Contains(out, "CloneSet") || !strings.Contains(talk, "no workload of the fleet changes") {

@@ -116,7 +116,8 @@ func StatusOf(object client.Object) Status {
 		s.Replicas, s.Updated, s.Ready = o.Status.Replicas, o.Status.UpdatedReplicas, o.Status.ReadyReplicas
 		found = byType(o.Status.Conditions)
 	case *apps.UnitedDeployment:
-		s.Kind, observed, s.Desired = apps.UnitedDeploymentKind.Kind, o.Status.ObservedGeneration, ptr.Deref(o.Spec.Replicas, 1)
+		s.Kind, observed = apps.UnitedDeploymentKind.Kind, o.Status.ObservedGeneration
+		s.Desired = ptr.Deref(o.Spec.Replicas, 1)
 		s.Replicas, s.Updated, s.Ready = o.Status.Replicas, o.Status.UpdatedReplicas, o.Status.ReadyReplicas
 		found = byType(o.Status.Conditions)
 	}

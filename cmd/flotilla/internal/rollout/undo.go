@@ -95,8 +95,9 @@ func heldBack(key wire.Key, object client.Object) string {
 	if partition == "" {
 		return ""
 	}
-	return fmt.Sprintf("its %s holds for the way back too: the pods that it keeps stay at the revision that they have now; "+
-		"let all go with flotilla rollout promote %s/%s -n %s\n", partition, strings.ToLower(key.Kind), key.Name, key.Namespace)
+	return fmt.Sprintf("its %s holds for the way back too: the pods that it keeps stay at the revision that they have; "+
+		"let all go with flotilla rollout promote %s/%s -n %s\n", partition, strings.ToLower(key.Kind), key.Name,
+		key.Namespace)
 }
 
 // partitionOf names the partition of a workload, "" where none keeps pods.

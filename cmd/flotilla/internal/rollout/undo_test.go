@@ -10,11 +10,12 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// TestUndoSaysWhatAPartitionKeeps holds that an undo of a workload with a partition says that the partition keeps pods,
-// and which command lets them go.
+// TestUndoSaysWhatAPartitionKeeps holds that an undo of a workload with a partition says that it keeps pods, and which
+// command lets them go.
 func TestUndoSaysWhatAPartitionKeeps(t *testing.T) {
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
-	for partition, want := range map[string]string{"": "", "0": "", "0%": "", "27": "partition of 27 ", "90%": "partition of 90% "} {
+	for partition, want := range map[string]string{"": "", "0": "", "0%": "", "27": "partition of 27 ",
+		"90%": "partition of 90% "} {
 		cs := &apps.CloneSet{}
 		if partition != "" {
 			cs.Spec.UpdateStrategy.RollingUpdate = &apps.RollingUpdateCloneSetStrategy{

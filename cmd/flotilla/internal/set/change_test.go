@@ -57,7 +57,7 @@ func TestChanges(t *testing.T) {
 		{"nothing", size(nil, "", ""), "nothing to set", true},
 		{"no quantity", size(nil, "cpu=much", ""), `--requests "cpu=much": "cpu=much" is no quantity`, true},
 		{"a mistyped resource", size(nil, "", "memroy=1Gi"), `there is no resource "memroy": it can be cpu, memory`, true},
-		{"a resource with a domain, and huge pages", size([]string{"proxy"}, "cpu=1,example.com/gpu=1,hugepages-2Mi=4Mi", ""),
+		{"a domain, and huge pages", size([]string{"proxy"}, "cpu=1,example.com/gpu=1,hugepages-2Mi=4Mi", ""),
 			"proxy proxy:1 cpu=1", false},
 		{"below zero", size(nil, "cpu=-1", ""), "is no quantity", true},
 	} {

@@ -181,8 +181,8 @@ func keyOf(t *testing.T, name string) wire.Key {
 	return key
 }
 
-// TestCauseOfAnEarlierChange holds that a change without a cause does not keep that of an earlier one, and that nothing
-// changes where the object has the change already.
+// TestCauseOfAnEarlierChange holds that a change without a cause does not keep that of an earlier one, and that the
+// cause stays where the object has the change already.
 func TestCauseOfAnEarlierChange(t *testing.T) {
 	scheme, err := hub.Scheme()
 	if err != nil {

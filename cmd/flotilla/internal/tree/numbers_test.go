@@ -125,7 +125,8 @@ func TestMembersThatAreGone(t *testing.T) {
 	f := &Facts{HubID: "hub", Workloads: []client.Object{running("api", 3, "nginx:1.27")},
 		Members: []topology.MemberCluster{member("south", metav1.ConditionTrue), west},
 		Placements: []topology.WorkloadPlacement{placed("api", topology.Cell{Cluster: "east", Replicas: 1, Sequence: 3},
-			topology.Cell{Cluster: "south", Replicas: 1, Sequence: 3}, topology.Cell{Cluster: "west", Replicas: 1, Sequence: 3})}}
+			topology.Cell{Cluster: "south", Replicas: 1, Sequence: 3},
+			topology.Cell{Cluster: "west", Replicas: 1, Sequence: 3})}}
 	got := text(t, f)
 	for _, want := range []string{"east 1 1 0 0 1 missing; the hub has no member of this name any more",
 		"south 1 1 0 0 1 missing; no Work yet", "west 1 1 0 0 1 missing; the member is being removed from the hub"} {
@@ -139,7 +140,8 @@ func TestMembersThatAreGone(t *testing.T) {
 func TestMistypedMember(t *testing.T) {
 	api := running("api", 3, "nginx:1.27")
 	api.Status.Conditions = append(api.Status.Conditions, apps.CloneSetCondition{Type: apps.ConditionFederated,
-		Status: corev1.ConditionTrue, Message: "placed on 1 cluster by FederationPolicy p; FederationPolicy p names no such member: wset"})
+		Status:  corev1.ConditionTrue,
+		Message: "placed on 1 cluster by FederationPolicy p; FederationPolicy p names no such member: wset"})
 	f := &Facts{HubID: "hub", Workloads: []client.Object{api}, Placements: []topology.WorkloadPlacement{
 		placed("api", topology.Cell{Cluster: "east", Replicas: 3, Sequence: 3})}}
 	if got := text(t, f); !strings.Contains(got, "; FederationPolicy p names no such member: wset") ||
