@@ -46,6 +46,18 @@ func (g *grants) same(other *grants) bool {
 	return fmt.Sprint(g.where) == fmt.Sprint(other.where) && fmt.Sprint(g.unread) == fmt.Sprint(other.unread)
 }
 
+// covers reports whether all that other reads is read.
+func (g *grants) covers(other *grants) bool {
+	for name, namespaces := range other.where {
+		for _, namespace := range namespaces {
+			if !slices.Contains(g.where[name], namespace) && !slices.Contains(g.where[name], "") {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 const (
 	// mostAsked is how many namespaces are asked about one by one.
 	mostAsked = 50
