@@ -291,8 +291,8 @@ func quiet(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// Flags returns the flags that name the hub and the user as they were given, for commands in messages: " --context hub",
-// or "". The token is left out, as messages are no place for it.
+// Flags returns the flags that name the hub and the user as they were given, for commands in messages, or "":
+// " --context hub". The token is left out, as messages are no place for it.
 func (h *Hub) Flags() string {
 	text := ""
 	add := func(name, value string) {
@@ -322,8 +322,8 @@ func (h *Hub) Flags() string {
 	return text
 }
 
-// Pin adds the context that is current now to [Hub.Flags], so that commands that are copied later reach the same hub. It
-// errs if --server or --token is given without a context of a kubeconfig: no command to copy would reach that hub.
+// Pin adds the context that is current now to [Hub.Flags], so that commands that are copied later reach the same hub.
+// It errs if --server or --token is given without a context of a kubeconfig: no command to copy would reach that hub.
 func (h *Hub) Pin() error {
 	if *h.flags.Context != "" {
 		return nil
@@ -337,7 +337,8 @@ func (h *Hub) Pin() error {
 		return nil
 	}
 	if *h.flags.APIServer != "" || *h.flags.BearerToken != "" {
-		return Usagef("--server and --token are for a context of your kubeconfig here: write one, and name it with --context")
+		return Usagef("--server and --token need a context of your kubeconfig here, for commands to copy: " +
+			"write one, and name it with --context")
 	}
 	return nil
 }

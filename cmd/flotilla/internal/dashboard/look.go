@@ -170,8 +170,8 @@ func (l *look) read(ctx context.Context) error {
 // mostRevisions is how many ControllerRevisions are read for one tree: each is a request.
 const mostRevisions = 20
 
-// stored returns the data of ControllerRevisions, and reads those that it has not read yet. What is refused is nil: the
-// images of those pods are then not known.
+// stored returns the data of ControllerRevisions, and reads those that it has not read yet. What is refused is nil:
+// the images of those pods are then not known.
 func (l *look) stored(ctx context.Context, names []types.NamespacedName) map[types.NamespacedName][]byte {
 	found, reads := map[types.NamespacedName][]byte{}, 0
 	for _, name := range names {

@@ -32,7 +32,8 @@ func TestHubThatStops(t *testing.T) {
 			_, _ = w.Write([]byte(`{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",` +
 				` "status": {"allowed": true}}`))
 		case strings.HasSuffix(r.URL.Path, "/kube-system"):
-			_, _ = w.Write([]byte(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system", "uid": "x"}}`))
+			_, _ = w.Write([]byte(`{"apiVersion": "v1", "kind": "Namespace",` +
+				` "metadata": {"name": "kube-system", "uid": "x"}}`))
 		default:
 			<-r.Context().Done()
 		}

@@ -233,8 +233,8 @@ func (s *source) watch(ctx context.Context, hub cache.Cache, kind *readable, cha
 
 // cacheOf returns the options of a cache of what may be read.
 func (s *source) cacheOf(g *grants) cache.Options {
-	options := cache.Options{Scheme: s.scheme, Mapper: s.client.RESTMapper(), DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{}}
+	options := cache.Options{Scheme: s.scheme, Mapper: s.client.RESTMapper(),
+		DefaultTransform: cache.TransformStripManagedFields(), ByObject: map[client.Object]cache.ByObject{}}
 	for i := range s.kinds {
 		by := cache.ByObject{}
 		if where := g.where[s.kinds[i].name()]; s.kinds[i].divided && len(where) > 0 && where[0] != "" {
