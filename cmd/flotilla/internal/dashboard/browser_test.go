@@ -226,7 +226,7 @@ func TestPage(t *testing.T) {
 	s.contains("#s-needs", "7") // whatever the filters are
 
 	// What is closed is not copied, and the link to what needs a person keeps the page.
-	s.must(s.page.Eval(s.ctx, `globalThis.copied = ""`, nil))
+	s.must(s.page.Eval(s.ctx, `globalThis.copied = ""; document.querySelector("#rows .name").focus()`, nil))
 	s.must(s.page.Press(s.ctx, "c"))
 	s.wait(`document.querySelector("#openneeds").children.length === 0 && globalThis.copied === ""`)
 	s.must(s.page.Eval(s.ctx, `document.querySelector(".skip").click()`, nil))

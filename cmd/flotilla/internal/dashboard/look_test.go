@@ -18,10 +18,14 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/tree"
 	"github.com/flotilla-dev/flotilla/hub"
 )
+
+const allowedReview = `{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",` +
+	` "status": {"allowed": true}}`
 
 // TestHubThatStops: a hub that answers and then sends no objects is on the page, with the kind that does not come.
 func TestHubThatStops(t *testing.T) {
@@ -29,8 +33,7 @@ func TestHubThatStops(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews"):
-			_, _ = w.Write([]byte(`{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",` +
-				` "status": {"allowed": true}}`))
+			_, _ = w.Write([]byte(allowedReview))
 		case strings.HasSuffix(r.URL.Path, "/kube-system"):
 			_, _ = w.Write([]byte(`{"apiVersion": "v1", "kind": "Namespace",` +
 				` "metadata": {"name": "kube-system", "uid": "x"}}`))
@@ -115,5 +118,36 @@ func TestLostHub(t *testing.T) {
 	}
 	if failingOf(apierrors.NewUnauthorized("")) == "" || failingOf(errors.New("no answer")) == "" {
 		t.Error("no answer counts as one")
+	}
+}
+
+// TestWhoMayApprove: who may approve stays known while rights are looked up again.
+func TestWhoMayApprove(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(allowedReview))
+	}))
+	defer server.Close()
+	core, err := clientgo.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &look{source: &source{core: core, kinds: []readable{{object: &apps.CloneSet{}, group: apps.GroupVersion.Group,
+		resource: "clonesets", divided: true}}}, hubID: "x", approve: map[string]bool{}}
+	l.in = *example()
+	l.in.may = nil
+	if l.grants, err = findGrants(t.Context(), l.may, l.kinds, &l.scope); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := l.approvals(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if g, err := l.rights(t.Context()); g != nil || err != nil {
+			t.Fatalf("other rights are %+v: %v", g, err)
+		}
+		if !l.in.may[mayKey("CloneSet", "shop")] || len(l.approve) != 0 {
+			t.Errorf("pages have %v, and %v is not asked for again", l.in.may, l.approve)
+		}
 	}
 }

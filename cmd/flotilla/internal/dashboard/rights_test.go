@@ -89,3 +89,19 @@ func TestGrants(t *testing.T) {
 		t.Error("no answer counts as one")
 	}
 }
+
+// TestCovers: what is taken away is noticed, and what is added is not.
+func TestCovers(t *testing.T) {
+	of := func(namespaces ...string) *grants { return &grants{where: map[string][]string{"works": namespaces}} }
+	for _, tc := range []struct {
+		now, before *grants
+		want        bool
+	}{
+		{of("a", "b"), of("a"), true}, {of(""), of("a", "b"), true}, {of("a"), of("a", "b"), false},
+		{of("a"), of(""), false}, {&grants{}, of("a"), false}, {of("a"), &grants{}, true},
+	} {
+		if got := tc.now.covers(tc.before); got != tc.want {
+			t.Errorf("%v covers %v: %t", tc.now.where, tc.before.where, got)
+		}
+	}
+}
