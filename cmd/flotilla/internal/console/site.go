@@ -291,18 +291,56 @@ func quiet(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// Flags returns the flags that name the hub as the user gave them, for commands in messages: " --context hub", or "".
+// Flags returns the flags that name the hub and the user as they were given, for commands in messages, or "":
+// " --context hub". The token is left out, as messages are no place for it.
 func (h *Hub) Flags() string {
 	text := ""
+	add := func(name, value string) {
+		text += " --" + name + " " + quoted(value)
+	}
 	for _, flag := range []struct {
 		name  string
 		value *string
-	}{{"kubeconfig", h.flags.KubeConfig}, {"context", h.flags.Context}} {
+	}{
+		{"kubeconfig", h.flags.KubeConfig}, {"context", h.flags.Context}, {"cluster", h.flags.ClusterName},
+		{"user", h.flags.AuthInfoName}, {"server", h.flags.APIServer}, {"tls-server-name", h.flags.TLSServerName},
+		{"certificate-authority", h.flags.CAFile}, {"client-certificate", h.flags.CertFile},
+		{"client-key", h.flags.KeyFile}, {"as", h.flags.Impersonate}, {"as-uid", h.flags.ImpersonateUID},
+	} {
 		if flag.value != nil && *flag.value != "" {
-			text += " --" + flag.name + " " + quoted(*flag.value)
+			add(flag.name, *flag.value)
 		}
 	}
+	if h.flags.ImpersonateGroup != nil {
+		for _, group := range *h.flags.ImpersonateGroup {
+			add("as-group", group)
+		}
+	}
+	if h.flags.Insecure != nil && *h.flags.Insecure {
+		text += " --insecure-skip-tls-verify"
+	}
 	return text
+}
+
+// Pin adds the context that is current now to [Hub.Flags], so that commands that are copied later reach the same hub.
+// It errs if --server or --token is given without a context of a kubeconfig: no command to copy would reach that hub.
+func (h *Hub) Pin() error {
+	if *h.flags.Context != "" {
+		return nil
+	}
+	raw, err := h.flags.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	if raw.Contexts[raw.CurrentContext] != nil {
+		h.flags.Context = &raw.CurrentContext
+		return nil
+	}
+	if *h.flags.APIServer != "" || *h.flags.BearerToken != "" {
+		return Usagef("--server and --token need a context of your kubeconfig here, for commands to copy: " +
+			"write one, and name it with --context")
+	}
+	return nil
 }
 
 // quoted returns a text as one word for a shell.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -168,6 +169,47 @@ func verbIn(t *testing.T, current string, others map[string]string) (*cobra.Comm
 		t.Errorf("flags %q, want %q", got, want)
 	}
 	return verb, h
+}
+
+// TestFlags holds which flags commands to copy have, and that the context that is current is one of them once it is
+// pinned.
+func TestFlags(t *testing.T) {
+	raw := contextsNamed("hub")
+	raw.CurrentContext = "hub"
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*raw, file); err != nil {
+		t.Fatal(err)
+	}
+	none := filepath.Join(t.TempDir(), "none")
+	if err := os.WriteFile(none, []byte("{apiVersion: v1, kind: Config}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		args []string
+		want string
+		errs bool
+	}{
+		{[]string{"--kubeconfig", file}, " --kubeconfig " + file + " --context hub", false},
+		{[]string{"--kubeconfig", file, "--context", "other"}, " --kubeconfig " + file + " --context other", false},
+		{[]string{"--kubeconfig", file, "--server", "https://hub:6443", "--token", "secret", "--cluster", "c", "--user",
+			"u", "--as", "a b", "--as-group", "g", "--as-group", "h", "--insecure-skip-tls-verify", "-n", "shop"},
+			" --kubeconfig " + file + " --context hub --cluster c --user u --server https://hub:6443 --as 'a b' " +
+				"--as-group g --as-group h --insecure-skip-tls-verify", false},
+		{[]string{"--kubeconfig", none, "--server", "https://hub:6443"}, "", true},
+		{[]string{"--kubeconfig", none, "--token", "secret"}, "", true},
+	} {
+		h, verb := &Hub{}, &cobra.Command{Use: "verb"}
+		h.AddFlags(verb)
+		if err := verb.Flags().Parse(tc.args); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Pin(); (err != nil) != tc.errs {
+			t.Errorf("%v: %v", tc.args, err)
+		}
+		if got := h.Flags(); !tc.errs && got != tc.want {
+			t.Errorf("%v: the flags are %q, want %q", tc.args, got, tc.want)
+		}
+	}
 }
 
 // TestCandidates holds that contexts whose user needs a program are not asked, and that few are.

@@ -223,6 +223,14 @@ func TestPage(t *testing.T) {
 	s.contains("#live", "Copied")
 	s.must(s.page.Press(s.ctx, "Escape"))
 	s.wait(`document.activeElement.dataset.open === "CloneSet/shop/api" && document.querySelector("#open").hidden`)
+	s.contains("#s-needs", "7") // whatever the filters are
+
+	// What is closed is not copied, and the link to what needs a person keeps the page.
+	s.must(s.page.Eval(s.ctx, `globalThis.copied = ""; document.querySelector("#rows .name").focus()`, nil))
+	s.must(s.page.Press(s.ctx, "c"))
+	s.wait(`document.querySelector("#openneeds").children.length === 0 && globalThis.copied === ""`)
+	s.must(s.page.Eval(s.ctx, `document.querySelector(".skip").click()`, nil))
+	s.wait(`location.hash.includes("q=api") && document.activeElement.id === "needs" && globalThis.copied === ""`)
 	s.must(s.page.Eval(s.ctx, `document.querySelector(".square").focus()`, nil))
 	s.must(s.page.Press(s.ctx, "ArrowRight"))
 	s.wait(`document.querySelector("#about").innerText.includes("region eu")`)

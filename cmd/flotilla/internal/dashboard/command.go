@@ -55,6 +55,9 @@ func (v *verb) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if err := v.hub.Pin(); err != nil {
+		return err
+	}
 	s := scope{flags: v.hub.Flags()}
 	if s.own, err = v.hub.Namespace(); err != nil {
 		return err
@@ -137,10 +140,11 @@ func openPage(ctx context.Context, address string) (remove func(), err error) {
 	case "windows":
 		program, args = "rundll32", []string{"url.dll,FileProtocolHandler", file}
 	}
-	opening := exec.CommandContext(ctx, program, args...)
+	opening := exec.CommandContext(context.WithoutCancel(ctx), program, args...) // it may be the browser itself
+	opening.SysProcAttr = ownSession()
 	if err := opening.Start(); err != nil {
 		return remove, fmt.Errorf("run %s: %w", program, err)
 	}
-	go func() { _ = opening.Wait() }() // it may be the browser itself, which goes on
+	go func() { _ = opening.Wait() }()
 	return remove, nil
 }

@@ -13,6 +13,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/get"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/tree"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -73,12 +74,25 @@ type Workload struct {
 	text string
 	// own are the numbers of its own status; they are shown where those of the members are not known.
 	own ownNumbers
+	// noPods reports whether its numbers count no pods of its own.
+	noPods bool
 	// placement has the reasons of its numbers; nil if it is not known.
 	placement *topology.WorkloadPlacement
 }
 
 // well reports whether nothing keeps a workload from being placed and Ready, and all its members are reachable.
 func (w *Workload) well() bool { return len(w.needs) == 0 && len(w.Stale) == 0 }
+
+// ready returns how many of its pods are Ready: by its own status where the numbers of members are unknown.
+func (w *Workload) ready(unknown bool) int64 {
+	switch {
+	case !unknown:
+		return int64(w.Pods.Ready)
+	case w.own.ready != nil:
+		return *w.own.ready
+	}
+	return 0
+}
 
 // input is what a fleet is made from.
 type input struct {
@@ -127,8 +141,12 @@ func fleetOf(in *input) *Fleet {
 	for i := range in.members {
 		f.needs = append(f.needs, needsOfMember(&in.members[i], get.StateOf(&in.members[i]), in.flags)...)
 	}
+	noPods := map[string]bool{}
+	for gk, rule := range kinds.Workloads() {
+		noPods[gk.Kind] = rule.NoPods
+	}
 	for i := range in.tree.Workloads {
-		w := Workload{Workload: &in.tree.Workloads[i]}
+		w := Workload{noPods: noPods[in.tree.Workloads[i].Kind], Workload: &in.tree.Workloads[i]}
 		w.key = keyOf(w.Kind, w.Namespace, w.Name)
 		w.placement = placements[w.key]
 		w.own = in.own[w.key]
@@ -151,12 +169,12 @@ func keyOf(kind, namespace, name string) string { return kind + "/" + namespace 
 
 func memberOf(m *topology.MemberCluster, contact, now time.Time) Member {
 	out := Member{
-		Name: m.Name, Region: cmp.Or(m.Spec.Region, m.Status.Region), State: get.StateOf(m), Contact: contact,
+		Name: m.Name, Region: clip(cmp.Or(m.Spec.Region, m.Status.Region)), State: get.StateOf(m), Contact: contact,
 	}
 	for i := range m.Status.Zones {
 		z := &m.Status.Zones[i]
 		if z.Name != "" {
-			out.Zones = append(out.Zones, z.Name)
+			out.Zones = append(out.Zones, clip(z.Name))
 		}
 		out.Nodes, out.ReadyNodes = out.Nodes+z.Nodes, out.ReadyNodes+z.Ready
 	}
@@ -220,5 +238,5 @@ func groupOf(m *Member) string {
 	if more := len(m.Zones) - namedZones; more > 0 {
 		name += fmt.Sprintf(" +%d", more)
 	}
-	return name
+	return clip(name)
 }

@@ -7,11 +7,13 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,6 +21,7 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/tree"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
+	"github.com/flotilla-dev/flotilla/hub/store"
 )
 
 // look is what is read by one set of rights.
@@ -32,6 +35,8 @@ type look struct {
 	in       input
 	// approve are rights to approve, as they were asked for last.
 	approve map[string]bool
+	// revisions are the data of ControllerRevisions that were read; nil for one that does not exist or is refused.
+	revisions map[types.NamespacedName][]byte
 }
 
 // loop publishes a fleet after each change, and looks at contacts in between. It returns what the user may read once
@@ -63,12 +68,24 @@ func (l *look) loop(ctx context.Context, changed <-chan struct{}) (*grants, erro
 				return nil, err
 			}
 		case <-asks.C:
-			clear(l.approve)
-			if g, err := findGrants(ctx, l.may, l.kinds, &l.scope); err == nil && !g.same(l.grants) {
-				return g, nil
+			if l.in.failing != "" {
+				continue // nothing answers
+			}
+			stale = true
+			if g, err := l.rights(ctx); g != nil || err != nil {
+				return g, err
 			}
 		}
 	}
+}
+
+// rights looks up again what the user may do. It returns what may be read if that is something else, or nil.
+func (l *look) rights(ctx context.Context) (*grants, error) {
+	l.approve = map[string]bool{} // pages have the earlier answers until all are there
+	if g, err := findGrants(ctx, l.may, l.kinds, &l.scope); err == nil && !g.same(l.grants) {
+		return g, nil
+	}
+	return nil, l.identify(ctx)
 }
 
 // reads returns whether a kind is read.
@@ -133,6 +150,9 @@ func (l *look) read(ctx context.Context) error {
 	}
 	facts.Works, facts.Placements, facts.Members = works.Items, placements.Items, l.in.members
 	l.in.tree, l.in.placements = tree.Build(facts), placements.Items
+	if facts.Revisions = l.stored(ctx, l.in.tree.Revisions()); len(facts.Revisions) > 0 {
+		l.in.tree = tree.Build(facts)
+	}
 	l.in.hub, l.in.flags = l.name, l.scope.flags
 	l.in.unread = append(slices.Clone(l.grants.unread), l.identity...)
 	l.in.noWorks = !l.reads(&work.Work{}) || len(l.identity) > 0
@@ -147,22 +167,76 @@ func (l *look) read(ctx context.Context) error {
 	return nil
 }
 
-// again looks at contacts and at the hub itself, and publishes the fleet with them.
-func (l *look) again(ctx context.Context) error {
-	if err := l.contacts(ctx); err != nil {
-		return err
+// mostRevisions is how many ControllerRevisions are read for one tree: each is a request.
+const mostRevisions = 20
+
+// stored returns the data of ControllerRevisions, and reads those that it has not read yet. What is refused is nil:
+// the images of those pods are then not known.
+func (l *look) stored(ctx context.Context, names []types.NamespacedName) map[types.NamespacedName][]byte {
+	found, reads := map[types.NamespacedName][]byte{}, 0
+	for _, name := range names {
+		data, known := l.revisions[name]
+		if !known && reads < mostRevisions {
+			reads++
+			revision := &appsv1.ControllerRevision{}
+			asking, cancel := context.WithTimeout(ctx, answerWithin)
+			err := l.client.Get(asking, name, revision)
+			cancel()
+			data, known = revision.Data.Raw, err == nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
+			if !known {
+				reads = mostRevisions // the hub does not answer: what is known is enough for now
+			}
+		}
+		if known {
+			found[name] = data
+		}
+	}
+	l.revisions = found // what is no longer asked for is forgotten
+	return found
+}
+
+// identify reads the identity of the hub, and names it among what is not read where the user must not.
+func (l *look) identify(ctx context.Context) error {
+	if l.hubID != "" {
+		return nil
 	}
 	asking, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	l.in.failing = ""
-	if err := l.core.Discovery().RESTClient().Get().AbsPath("/version").Do(asking).Error(); err != nil {
-		l.in.failing = "The hub does not answer, this is what it said last: " + err.Error()
-		if apierrors.IsUnauthorized(err) {
-			l.in.failing = "The hub refuses your credentials, this is what it said last: log in, and start the page again."
-		}
+	id, err := store.HubID(asking, l.client)
+	switch {
+	case err == nil:
+		l.hubID, l.identity = id, nil
+	case apierrors.IsForbidden(err):
+		l.identity = []Unread{{What: "namespace kube-system", Why: "You may not get it, and its uid " +
+			"is the identity of the hub: numbers of pods are those of the workloads.",
+			Command: "kubectl auth can-i get namespaces/kube-system" + l.scope.flags}}
+	default:
+		return err
+	}
+	return nil
+}
+
+// again looks at the hub itself and at contacts, and publishes the fleet with them.
+func (l *look) again(ctx context.Context) error {
+	asking, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	l.in.failing = failingOf(l.core.Discovery().RESTClient().Get().AbsPath("/version").Do(asking).Error())
+	if err := l.contacts(ctx); err != nil {
+		return err
 	}
 	l.board.publish(fleetOf(&l.in))
 	return nil
+}
+
+// failingOf says why the hub does not answer, empty if it does. A refusal is an answer.
+func failingOf(err error) string {
+	switch {
+	case err == nil, apierrors.IsForbidden(err):
+		return ""
+	case apierrors.IsUnauthorized(err):
+		return "The hub refuses your credentials, this is what it said last: log in, and start the page again."
+	}
+	return "The hub does not answer, this is what it said last: " + err.Error()
 }
 
 // contacts reads the members and their Leases.
@@ -174,7 +248,10 @@ func (l *look) contacts(ctx context.Context) error {
 	if err := l.list(ctx, &coordinationv1.Lease{}, leases, client.UnsafeDisableDeepCopy); err != nil {
 		return err
 	}
-	l.in.members, l.in.leases, l.in.now = members.Items, leases.Items, l.now.Now()
+	l.in.members, l.in.leases = members.Items, leases.Items
+	if l.in.failing == "" { // or else members would look late, whose Leases do not come
+		l.in.now = l.now.Now()
+	}
 	return nil
 }
 

@@ -46,6 +46,18 @@ func (g *grants) same(other *grants) bool {
 	return fmt.Sprint(g.where) == fmt.Sprint(other.where) && fmt.Sprint(g.unread) == fmt.Sprint(other.unread)
 }
 
+// covers reports whether all that other reads is read.
+func (g *grants) covers(other *grants) bool {
+	for name, namespaces := range other.where {
+		for _, namespace := range namespaces {
+			if !slices.Contains(g.where[name], namespace) && !slices.Contains(g.where[name], "") {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 const (
 	// mostAsked is how many namespaces are asked about one by one.
 	mostAsked = 50
@@ -73,10 +85,14 @@ func findGrants(ctx context.Context, ask asker, kinds []readable, s *scope) (*gr
 		return nil, err
 	}
 	var divided []readable
+	// Workloads whose placements cannot be read would look as if they were not placed.
+	inParts := s.only != "" || slices.ContainsFunc(kinds, func(k readable) bool {
+		return k.placements && !whole[k.name()][""]
+	})
 	for i := range kinds {
 		k := &kinds[i]
 		switch {
-		case k.divided && s.only != "":
+		case k.divided && inParts:
 			divided = append(divided, *k)
 		case whole[k.name()][""]:
 			g.where[k.name()] = []string{""}
@@ -84,7 +100,7 @@ func findGrants(ctx context.Context, ask asker, kinds []readable, s *scope) (*gr
 			divided = append(divided, *k)
 		default:
 			g.unread = append(g.unread, Unread{What: k.name(), Why: "You may not list and watch them: " + k.without + ".",
-				Command: "kubectl auth can-i list " + k.name() + s.flags})
+				Command: "kubectl auth can-i list " + k.name() + " -A" + s.flags})
 		}
 	}
 	if len(divided) == 0 {
@@ -148,6 +164,13 @@ func (g *grants) divide(ctx context.Context, ask asker, kinds []readable, s *sco
 		return err
 	}
 	for _, namespace := range namespaces {
+		if at := slices.IndexFunc(kinds, func(k readable) bool { return k.placements }); at >= 0 &&
+			!found[kinds[at].name()][namespace] {
+			g.unread = append(g.unread, Unread{What: "namespace " + namespace, Why: "You may not list and watch its " +
+				kinds[at].name() + ": its workloads are not shown, as they would look as if they were not placed.",
+				Command: "kubectl auth can-i list " + kinds[at].name() + " -n " + namespace + s.flags})
+			continue
+		}
 		var lacking []string
 		for i := range kinds {
 			name := kinds[i].name()
@@ -157,22 +180,19 @@ func (g *grants) divide(ctx context.Context, ask asker, kinds []readable, s *sco
 				lacking = append(lacking, name)
 			}
 		}
-		g.lack(namespace, lacking, len(kinds), s.flags)
+		g.lack(namespace, lacking, s.flags)
 	}
 	return nil
 }
 
-// lack names what of a namespace is not read.
-func (g *grants) lack(namespace string, lacking []string, of int, flags string) {
+// lack names what of a namespace is not read, where its placements are.
+func (g *grants) lack(namespace string, lacking []string, flags string) {
 	if len(lacking) == 0 {
 		return
 	}
 	slices.Sort(lacking)
-	why := "You may not list and watch its workloads."
-	if len(lacking) < of {
-		why = "You may not list and watch its " + strings.Join(lacking, ", ") + "."
-	}
-	g.unread = append(g.unread, Unread{What: "namespace " + namespace, Why: why,
+	g.unread = append(g.unread, Unread{What: "namespace " + namespace,
+		Why:     "You may not list and watch its " + strings.Join(lacking, ", ") + ".",
 		Command: "kubectl auth can-i list " + lacking[0] + " -n " + namespace + flags})
 }
 

@@ -38,8 +38,16 @@ func TestGrants(t *testing.T) {
 				"distributions.apps": {""}}, nil},
 		{"two of three namespaces", []string{"works", "placements/shop", "clonesets/shop", "clonesets/data"},
 			scope{federated: all},
-			map[string][]string{"placements.topology": {"shop"}, "works.work": {""}, "clonesets.apps": {"shop", "data"}},
+			map[string][]string{"placements.topology": {"shop"}, "works.work": {""}, "clonesets.apps": {"shop"}},
 			[]string{"distributions.apps", "namespace data", "namespace secret"}},
+		{"workloads everywhere, and placements in one namespace", []string{"works", "placements/shop", "clonesets"},
+			scope{federated: all},
+			map[string][]string{"placements.topology": {"shop"}, "works.work": {""}, "clonesets.apps": {"shop"}},
+			[]string{"distributions.apps", "namespace data", "namespace secret"}},
+		{"placements everywhere, and workloads in one namespace", []string{"works", "placements", "clonesets/shop"},
+			scope{federated: func(context.Context) ([]string, error) { return []string{"shop", "data"}, nil }},
+			map[string][]string{"placements.topology": {""}, "works.work": {""}, "clonesets.apps": {"shop"}},
+			[]string{"distributions.apps", "namespace data"}},
 		{"cluster-scoped workloads without their placements", []string{"works", "placements/shop", "clonesets/shop",
 			"distributions"}, scope{federated: func(context.Context) ([]string, error) { return []string{"shop"}, nil }},
 			map[string][]string{"placements.topology": {"shop"}, "works.work": {""}, "clonesets.apps": {"shop"}},
@@ -79,5 +87,21 @@ func TestGrants(t *testing.T) {
 	broken := func(context.Context, right) (bool, error) { return false, errors.New("no answer") }
 	if _, err := findGrants(t.Context(), broken, kinds, &scope{federated: all}); err == nil {
 		t.Error("no answer counts as one")
+	}
+}
+
+// TestCovers: what is taken away is noticed, and what is added is not.
+func TestCovers(t *testing.T) {
+	of := func(namespaces ...string) *grants { return &grants{where: map[string][]string{"works": namespaces}} }
+	for _, tc := range []struct {
+		now, before *grants
+		want        bool
+	}{
+		{of("a", "b"), of("a"), true}, {of(""), of("a", "b"), true}, {of("a"), of("a", "b"), false},
+		{of("a"), of(""), false}, {&grants{}, of("a"), false}, {of("a"), &grants{}, true},
+	} {
+		if got := tc.now.covers(tc.before); got != tc.want {
+			t.Errorf("%v covers %v: %t", tc.now.where, tc.before.where, got)
+		}
 	}
 }

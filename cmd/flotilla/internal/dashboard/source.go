@@ -11,7 +11,6 @@ import (
 	"github.com/go-logr/logr"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,7 +25,6 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
-	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/servertime"
 )
 
@@ -54,6 +52,8 @@ type source struct {
 	now clock.PassiveClock
 	// lookEvery is how often contacts and the hub itself are looked at, askEvery how often rights are.
 	lookEvery, askEvery time.Duration
+	// syncWithin is how long the hub has to send all objects of a kind.
+	syncWithin time.Duration
 }
 
 // newSource returns a source for a hub. It errs if the cluster lacks Flotilla's definitions.
@@ -74,7 +74,7 @@ func newSource(cfg *rest.Config, scheme *runtime.Scheme, b *board, name string, 
 		return nil, console.NotAHub(err)
 	}
 	out := &source{cfg: cfg, scheme: scheme, core: core, client: c, kinds: read, scope: s, board: b, name: name, now: now,
-		lookEvery: 5 * time.Second, askEvery: time.Minute}
+		lookEvery: 5 * time.Second, askEvery: time.Minute, syncWithin: time.Minute}
 	out.scope.federated = out.federated
 	return out, nil
 }
@@ -123,6 +123,8 @@ func readables(mapper meta.RESTMapper) ([]readable, error) {
 
 // federated lists the namespaces whose workloads the hub places.
 func (s *source) federated(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
 	list, err := s.core.CoreV1().Namespaces().List(ctx,
 		metav1.ListOptions{LabelSelector: topology.LabelFederated + "=true"})
 	if err != nil {
@@ -137,6 +139,8 @@ func (s *source) federated(ctx context.Context) ([]string, error) {
 
 // may asks the API server whether the user has a right.
 func (s *source) may(ctx context.Context, r right) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
 	review, err := s.core.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
 		&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
@@ -151,13 +155,17 @@ func (s *source) may(ctx context.Context, r right) (bool, error) {
 
 // run publishes fleets until the context ends. What cannot be read is on the page; it returns no error.
 func (s *source) run(ctx context.Context) {
-	var g *grants
+	var g, shown *grants
 	for ctx.Err() == nil {
 		var err error
 		if g == nil {
 			g, err = findGrants(ctx, s.may, s.kinds, &s.scope)
 		}
 		if err == nil {
+			if shown != nil && !g.covers(shown) { // what was taken away goes at once
+				s.board.publish(&Fleet{Hub: s.name, Loading: true, Unread: g.unread})
+			}
+			shown = g
 			g, err = s.follow(ctx, g)
 		}
 		if err == nil || ctx.Err() != nil {
@@ -185,31 +193,48 @@ func (s *source) follow(ctx context.Context, g *grants) (*grants, error) {
 	}
 	go func() { _ = hub.Start(ctx) }() // it ends with the context alone
 	l := &look{source: s, grants: g, hub: hub, approve: map[string]bool{}}
-	if l.hubID, err = store.HubID(ctx, s.client); apierrors.IsForbidden(err) {
-		l.identity = append(l.identity, Unread{What: "namespace kube-system", Why: "You may not get it, and its uid " +
-			"is the identity of the hub: numbers of pods are those of the workloads.",
-			Command: "kubectl auth can-i get namespaces/kube-system" + s.scope.flags})
-	} else if err != nil {
+	if err := l.identify(ctx); err != nil {
 		return nil, err
 	}
 	changed := make(chan struct{}, 1)
-	var watched []client.Object
 	for i := range s.kinds {
-		_, lease := s.kinds[i].object.(*coordinationv1.Lease)
-		if len(g.where[s.kinds[i].name()]) > 0 && !lease { // Leases change all the time
-			watched = append(watched, s.kinds[i].object)
+		if len(g.where[s.kinds[i].name()]) == 0 {
+			continue
 		}
-	}
-	if err := console.Notify(ctx, hub, watched, changed); err != nil {
-		return nil, err
+		if err := s.watch(ctx, hub, &s.kinds[i], changed); err != nil {
+			return nil, err
+		}
 	}
 	return l.loop(ctx, changed)
 }
 
+// watch waits until all objects of a kind are here, and sends to changed when one of them changed, except for Leases:
+// those change all the time.
+func (s *source) watch(ctx context.Context, hub cache.Cache, kind *readable, changed chan<- struct{}) error {
+	syncing, cancel := context.WithTimeout(ctx, s.syncWithin)
+	defer cancel()
+	var err error
+	if _, lease := kind.object.(*coordinationv1.Lease); lease {
+		_, err = hub.GetInformer(syncing, kind.object)
+	} else {
+		err = console.Notify(syncing, hub, []client.Object{kind.object}, changed)
+	}
+	synced := err == nil && hub.WaitForCacheSync(syncing) // the cache may not have begun before
+	switch {
+	case synced:
+		return nil
+	case syncing.Err() != nil && ctx.Err() == nil:
+		return fmt.Errorf("the hub has not sent all %s within %s", kind.name(), s.syncWithin)
+	case err == nil:
+		err = ctx.Err()
+	}
+	return fmt.Errorf("watch %s on the hub: %w", kind.name(), err)
+}
+
 // cacheOf returns the options of a cache of what may be read.
 func (s *source) cacheOf(g *grants) cache.Options {
-	options := cache.Options{Scheme: s.scheme, DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{}}
+	options := cache.Options{Scheme: s.scheme, Mapper: s.client.RESTMapper(),
+		DefaultTransform: cache.TransformStripManagedFields(), ByObject: map[client.Object]cache.ByObject{}}
 	for i := range s.kinds {
 		by := cache.ByObject{}
 		if where := g.where[s.kinds[i].name()]; s.kinds[i].divided && len(where) > 0 && where[0] != "" {

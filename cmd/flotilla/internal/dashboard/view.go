@@ -77,6 +77,7 @@ type head struct {
 	Ready      int      `json:"ready"`
 	Workloads  int      `json:"workloads"`
 	Well       int      `json:"well"`
+	Needs      int      `json:"needs"`
 	Desired    int64    `json:"desired"`
 	PodsReady  int64    `json:"podsReady"`
 	Unknown    bool     `json:"unknown,omitempty"`
@@ -114,7 +115,7 @@ func viewOf(f *Fleet, q query) parts {
 func headOf(f *Fleet) head {
 	h := head{
 		Hub: clip(f.Hub), Loading: f.Loading, Failing: clip(f.Failing), Members: len(f.Members),
-		Workloads: len(f.Workloads), Unknown: f.unknown, Namespaces: []string{},
+		Workloads: len(f.Workloads), Needs: len(f.needs), Unknown: f.unknown, Namespaces: []string{},
 	}
 	for i := range f.Members {
 		if state := f.Members[i].State; state == "Ready" || state == Late {
@@ -126,19 +127,16 @@ func headOf(f *Fleet) head {
 		if w.well() {
 			h.Well++
 		}
-		h.Desired += int64(w.Pods.Desired)
-		switch {
-		case !f.unknown:
-			h.PodsReady += int64(w.Pods.Ready)
-		case w.own.ready != nil:
-			h.PodsReady += *w.own.ready
+		if !w.noPods {
+			h.Desired += int64(w.Pods.Desired)
+			h.PodsReady += w.ready(f.unknown)
 		}
 		if n := len(h.Namespaces); n < mostNamespaces && (n == 0 || h.Namespaces[n-1] != w.Namespace) {
 			h.Namespaces = append(h.Namespaces, clip(w.Namespace))
 		}
 	}
 	for _, u := range f.Unread[:min(len(f.Unread), mostUnread)] {
-		h.Unread = append(h.Unread, Unread{clip(u.What), clip(u.Why), clip(u.Command)})
+		h.Unread = append(h.Unread, Unread{clip(u.What), clip(u.Why), strings.Join(whole(u.Command), "")})
 	}
 	h.MoreUnread = len(f.Unread) - len(h.Unread)
 	return h
@@ -247,12 +245,20 @@ func (p parts) needs(f *Fleet, q query) {
 func rowOfNeed(need *Need) needRow {
 	row := needRow{
 		Subject: clip(need.Subject), Of: need.Of, Kind: clip(need.Kind), Urgent: need.rank < rankPaused,
-		Sentence: clip(need.Sentence), Commands: []string{}, Who: clip(need.Who),
-	}
-	for _, command := range need.Commands {
-		row.Commands = append(row.Commands, clip(command))
+		Sentence: clip(need.Sentence), Commands: whole(need.Commands...), Who: clip(need.Who),
 	}
 	return row
+}
+
+// whole returns the commands that a page can show as they are: half of a command is another one.
+func whole(commands ...string) []string {
+	out := []string{}
+	for _, command := range commands {
+		if clip(command) == command {
+			out = append(out, command)
+		}
+	}
+	return out
 }
 
 // shows reports whether a workload passes the filters on names and texts.
@@ -359,6 +365,9 @@ func (p parts) open(f *Fleet, q query) {
 		o.Needs = append(o.Needs, rowOfNeed(&need))
 	}
 	for _, image := range w.Images {
+		if f.unknown {
+			break // their numbers are not known
+		}
 		o.Facts = append(o.Facts, clip(fmt.Sprintf("%s × %d",
 			cmp.Or(strings.Join(image.Images, " + "), "previous revision"), image.Pods)))
 	}
@@ -421,12 +430,12 @@ func partsOf(f *Fleet, w *Workload) []part {
 			if c.zone == "" {
 				name = "any zone"
 			}
-			out = append(out, part{key: "z/" + c.region + "/" + c.zone, name: name, level: 1, zone: c.zone})
+			out = append(out, part{key: "z/" + c.region + "/" + clip(c.zone), name: name, level: 1, zone: c.zone})
 		}
 		out[region].pods.Add(c.cluster.Pods)
 		out[zone].pods.Add(c.cluster.Pods)
-		out = append(out, part{key: "c/" + c.region + "/" + c.zone + "/" + c.cluster.Name, name: c.cluster.Name, level: 2,
-			pods: c.cluster.Pods, cluster: c.cluster, zone: c.zone})
+		out = append(out, part{key: "c/" + c.region + "/" + clip(c.zone) + "/" + c.cluster.Name, name: c.cluster.Name,
+			level: 2, pods: c.cluster.Pods, cluster: c.cluster, zone: c.zone})
 	}
 	return out
 }

@@ -104,9 +104,23 @@ func TestViewFilters(t *testing.T) {
 			t.Errorf("%s: %d, %v", tc.name, got.Total, got.Rows)
 		}
 	}
-	needs := read[list](t, viewOf(f, query{Text: "typo"}), "needs")
-	if needs.Total != 1 {
+	view := viewOf(f, query{Text: "typo"})
+	if needs := read[list](t, view, "needs"); needs.Total != 1 {
 		t.Errorf("%d needs pass the filter", needs.Total)
+	}
+	if h := read[head](t, view, "head"); h.Needs != len(f.needs) {
+		t.Errorf("of %d needs the head counts %d", len(f.needs), h.Needs)
+	}
+}
+
+// TestPods: the sum of pods leaves out kinds that own none.
+func TestPods(t *testing.T) {
+	in := example()
+	in.tree.Workloads = []tree.Workload{workload("CloneSet", "shop", "api", "", pods(5, 4, 5)),
+		workload("SidecarSet", "", "log", "", pods(90, 30, 90)),
+		workload("ResourceDistribution", "", "pull-secret", "", pods(7, 7, 7))}
+	if h := read[head](t, viewOf(fleetOf(in), query{}), "head"); h.Desired != 5 || h.PodsReady != 4 {
+		t.Errorf("%d of %d pods are Ready", h.PodsReady, h.Desired)
 	}
 }
 
@@ -141,6 +155,9 @@ func TestWithoutWorks(t *testing.T) {
 	row := read[workloadRow](t, view, "w/CloneSet/shop/api")
 	if diff := cmp.Diff([]any{90.0, 90.0, 88.0, nil}, row.Numbers); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+	if open := read[openView](t, view, "open"); len(open.Facts) != 0 {
+		t.Errorf("images are counted: %q", open.Facts)
 	}
 	if diff := cmp.Diff([]any{30.0, 30.0, nil, nil}, read[partRow](t, view, "o/c/us//ohio").Numbers); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -216,6 +233,17 @@ func TestHostileTexts(t *testing.T) {
 	}
 	if got := clip("a\u202eb\x1b[31m\nc\u200d"); got != "ab[31m c" {
 		t.Errorf("the text is %q", got)
+	}
+	if got := whole("flotilla why a", "flotilla why "+strings.Repeat("a", 500)); len(got) != 1 {
+		t.Errorf("the commands are %q", got)
+	}
+	in := example()
+	in.members[0].Status.Region, in.members[0].Spec.Region = strings.Repeat("x", 100_000)+"\u202e", ""
+	in.members[0].Status.Zones[0].Name = strings.Repeat("z", 100_000)
+	for name, data := range viewOf(fleetOf(in), query{Open: "CloneSet/shop/api"}) {
+		if len(name)+len(data) > 8<<10 || strings.Contains(name, "\u202e") {
+			t.Errorf("a part has a name of %d bytes and %d bytes", len(name), len(data))
+		}
 	}
 	if got := clip(strings.Repeat("ä", 500)); len([]rune(got)) != mostText {
 		t.Errorf("the text has %d characters", len([]rune(got)))

@@ -160,7 +160,7 @@ function render() {
   shown(byId('failing'), Boolean(head.failing));
   text(byId('failing'), head.failing || '');
   const needs = parts.get('needs');
-  sums(head, needs);
+  sums(head);
   unread(head);
   namespaces(head);
   fleet();
@@ -175,19 +175,22 @@ function render() {
   text(byId('norows'), head.loading ? 'Reading the hub…' : 'No workload is found with these filters.');
   pager(byId('pager'), list, 'page', 'workloads');
   opened();
-  announce(needs.total);
+  if (!head.loading) announce(head.needs);
 }
 
-function sums(head, needs) {
+function sums(head) {
   const set = (id, words, bad) => {
     text(byId(id), words);
     attribute(byId(id), 'data-bad', bad ? '' : null);
   };
-  if (head.loading) return;
+  if (head.loading) {
+    for (const id of ['s-members', 's-workloads', 's-pods', 's-needs']) set(id, '–', false);
+    return;
+  }
   set('s-members', `${count(head.ready)} of ${count(head.members)}`, head.ready < head.members);
   set('s-workloads', `${count(head.well)} of ${count(head.workloads)}`, head.well < head.workloads);
   set('s-pods', `${count(head.podsReady)} of ${count(head.desired)}`, false);
-  set('s-needs', count(needs.total), needs.total > 0);
+  set('s-needs', count(head.needs), head.needs > 0);
 }
 
 let announced = -1;
@@ -345,7 +348,10 @@ function opened() {
   const section = byId('open');
   const before = section.hidden;
   shown(section, Boolean(open));
-  if (!open) return;
+  if (!open) {
+    byId('openneeds').replaceChildren(); // their commands are not to be copied any more
+    return;
+  }
   text(byId('h-open'), open.gone ? `${open.title} does not exist any more` : open.title);
   wave(open.wave, open.needs);
   const facts = byId('facts');
@@ -422,7 +428,7 @@ function closeWorkload() {
   if (!asked.open) return;
   ask({ open: '', part: 0 });
   parts.delete('open');
-  shown(byId('open'), false);
+  opened();
   for (const node of document.querySelectorAll('[data-open]')) {
     if (node.dataset.open === openedFrom) {
       node.focus();
@@ -494,7 +500,10 @@ document.addEventListener('keydown', (event) => {
     event.preventDefault();
     move(on, steps[event.key]);
   } else if (event.key === 'c') {
-    const first = on.closest('.need')?.querySelector('.copy') || byId('open').querySelector('.copy');
+    // The command of the row that has the focus, or else of the workload that is open.
+    const row = on.closest('.need, #rows tr');
+    const from = row && row.dataset.key !== 'w/' + asked.open ? row : byId('open');
+    const first = from.hidden ? null : from.querySelector('.copy');
     if (first) copy(first);
   }
 });
@@ -511,7 +520,11 @@ byId('ns').addEventListener('change', () => ask({ ns: byId('ns').value, page: 0,
 byId('only').addEventListener('change', () => ask({ only: byId('only').checked ? 'notwell' : '', page: 0 }));
 
 // Another address of this page, with another token, was opened in this tab.
-addEventListener('hashchange', () => location.reload());
+// Other fragments, as that of the link to what needs a person, only move the focus.
+addEventListener('hashchange', () => {
+  if (new URLSearchParams(location.hash.slice(1)).get('token')) location.reload();
+  else remember();
+});
 
 // The first paint comes before the first view; a tab in the background paints nothing, and does not wait for it.
 const begin = () => { if (!begun) listen(); };
