@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -157,8 +158,8 @@ func (w *nodework) play(ctx context.Context) {
 	for _, m := range w.daemons {
 		m.SetChanging(true)
 	}
-	for pause(ctx, least+time.Duration(w.draw.Int64N(int64(most-least)))) {
-		name := fmt.Sprint("pull-", len(w.jobs))
+	for tried := 0; pause(ctx, least+time.Duration(w.draw.Int64N(int64(most-least)))); tried++ {
+		name := fmt.Sprint("pull-", tried)
 		job := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": apps.GroupVersion.String(), "kind": apps.ImagePullJobKind.Kind,
 			"metadata": map[string]any{"name": name, "namespace": w.namespace},
@@ -166,7 +167,8 @@ func (w *nodework) play(ctx context.Context) {
 				"pullPolicy": map[string]any{"backoffLimit": int64(w.draw.IntN(2)), "timeoutSeconds": int64(60)},
 				"flotilla":   map[string]any{"pullBy": string(apps.PullByDaemon)}},
 		}}
-		if w.h.Hub.Client.Create(ctx, job) == nil { // the hub may be away: then it is dropped
+		// The hub may be away: then it is dropped, unless only the answer was lost.
+		if err := w.h.Hub.Client.Create(ctx, job); err == nil || apierrors.IsAlreadyExists(err) {
 			w.jobs = append(w.jobs, name)
 			w.changes++
 		}

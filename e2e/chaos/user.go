@@ -46,7 +46,7 @@ func scenes() []scene {
 			[]any{nil, "25%", "75%", 2}, 5, 0},
 		{"db", kinds.StatefulSet(), 6, 15, 3, inPlace, [][2]any{{2, 0}, {"25%", 0}, {1, 0}}, nil, 0, 20},
 		{"log", inOrder(kinds.StatefulSet()), 3, 7, 1, reCreate, [][2]any{{1, 0}}, nil, 0, 20},
-		{"again", kinds.CloneSet(), 9, 12, 3, inPlace, [][2]any{{2, 0}, {1, 0}}, nil, 0, mostly},
+		{"again", kinds.CloneSet(), 15, 21, 3, inPlace, [][2]any{{2, 0}, {1, 0}}, nil, 0, mostly},
 		{injectedScene, kinds.CloneSet(), 9, 15, 1, inPlace, [][2]any{{"100%", 0}}, nil, 0, 0},
 	}
 }
@@ -96,6 +96,10 @@ func (u *user) workload() harness.Workload {
 const (
 	leastPause = 3 * time.Second
 	mostPause  = 10 * time.Second
+	// so that a restart goes through many pods before the next one, and begins when the workload is at rest.
+	leastRestartPause = 13 * time.Second
+	mostRestartPause  = 20 * time.Second
+	beforeRestarts    = 8 * time.Second
 )
 
 // create makes the workload.
@@ -141,7 +145,12 @@ func (u *user) play(ctx context.Context) {
 		u.changes = u.sidecars.changes
 		return
 	}
+	least, most := leastPause, mostPause
 	if u.restarts == mostly {
+		least, most = leastRestartPause, mostRestartPause
+		if !pause(ctx, beforeRestarts) {
+			return
+		}
 		_ = u.restart(ctx) // no rollout holds it up
 	} else {
 		_ = u.roll(ctx, repository) // the run begins with a rollout
@@ -149,7 +158,7 @@ func (u *user) play(ctx context.Context) {
 	if u.long && !pause(ctx, beforeLongCut) {
 		return
 	}
-	for pause(ctx, leastPause+time.Duration(u.draw.Int64N(int64(mostPause-leastPause)))) {
+	for pause(ctx, least+time.Duration(u.draw.Int64N(int64(most-least)))) {
 		if u.act(ctx) == nil {
 			u.changes++
 		}

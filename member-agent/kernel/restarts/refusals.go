@@ -2,6 +2,7 @@ package restarts
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,8 +13,8 @@ import (
 const (
 	// AskedAgain is the time after which it is asked again whether a refused pod may restart.
 	AskedAgain = time.Minute
-	// forgottenAfter is the time after which a refusal is forgotten that was not repeated: its pod is gone, or its
-	// workload is asked for no restart.
+	// forgottenAfter is the time after which the refusal of a pod is forgotten that was not seen: it is gone, or it has
+	// not to restart.
 	forgottenAfter = 10 * time.Minute
 )
 
@@ -24,13 +25,17 @@ type Refusals struct {
 	mu sync.Mutex
 	// requests were refused by the API server, disruptions by PodUnavailableBudgets.
 	requests    map[types.UID]refusedAt
-	disruptions map[types.UID]time.Time
+	disruptions map[types.UID]refusedAt
 }
 
 type refusedAt struct {
-	why  string
-	time time.Time
+	why string
+	// time is when it was refused last, seen when its pod was seen last.
+	time, seen time.Time
 }
+
+// forgotten reports whether the pod was not seen for long.
+func (at refusedAt) forgotten(now time.Time) bool { return now.Sub(at.seen) >= forgottenAfter }
 
 // Request keeps why the request of a pod was refused.
 func (r *Refusals) Request(pod types.UID, why string, now time.Time) {
@@ -42,7 +47,7 @@ func (r *Refusals) Request(pod types.UID, why string, now time.Time) {
 	if r.requests == nil {
 		r.requests = map[types.UID]refusedAt{}
 	}
-	r.requests[pod] = refusedAt{why, now}
+	r.requests[pod] = refusedAt{why, now, now}
 }
 
 // Allow takes back that the request of a pod was refused.
@@ -63,18 +68,19 @@ func (r *Refusals) Disruptions(pods []*corev1.Pod, refused bool, now time.Time) 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.disruptions == nil {
-		r.disruptions = map[types.UID]time.Time{}
+		r.disruptions = map[types.UID]refusedAt{}
 	}
 	for _, pod := range pods {
 		if refused {
-			r.disruptions[pod.UID] = now
+			r.disruptions[pod.UID] = refusedAt{"", now, now}
 		} else {
 			delete(r.disruptions, pod.UID)
 		}
 	}
 }
 
-// Of returns, by their names, why the requests of these pods were refused. It forgets what was not repeated for long.
+// Of returns, by their names, why the requests of these pods were refused. They are the pods of a workload that have
+// still to restart: it forgets pods that were not among them for long.
 func (r *Refusals) Of(pods []*corev1.Pod, now time.Time) map[string]string {
 	out := map[string]string{}
 	if r == nil {
@@ -82,18 +88,25 @@ func (r *Refusals) Of(pods []*corev1.Pod, now time.Time) map[string]string {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.requests, func(_ types.UID, at refusedAt) bool { return now.Sub(at.time) >= forgottenAfter })
-	maps.DeleteFunc(r.disruptions, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= forgottenAfter })
 	for _, pod := range pods {
+		for _, refused := range []map[types.UID]refusedAt{r.requests, r.disruptions} {
+			if at, has := refused[pod.UID]; has {
+				at.seen = now
+				refused[pod.UID] = at
+			}
+		}
 		if at, refused := r.requests[pod.UID]; refused {
 			out[pod.Name] = at.why
 		}
 	}
+	forgotten := func(_ types.UID, at refusedAt) bool { return at.forgotten(now) }
+	maps.DeleteFunc(r.requests, forgotten)
+	maps.DeleteFunc(r.disruptions, forgotten)
 	return out
 }
 
 // Due returns of which of these pods it is to be asked again whether their requests, and their disruptions, are still
-// refused.
+// refused, those first that were asked of the longest ago.
 func (r *Refusals) Due(pods []*corev1.Pod, now time.Time) (requests, disruptions []*corev1.Pod) {
 	if r == nil {
 		return nil, nil
@@ -104,11 +117,30 @@ func (r *Refusals) Due(pods []*corev1.Pod, now time.Time) (requests, disruptions
 		if at, refused := r.requests[pod.UID]; refused && now.Sub(at.time) >= AskedAgain {
 			requests = append(requests, pod)
 		}
-		if at, refused := r.disruptions[pod.UID]; refused && now.Sub(at) >= AskedAgain {
+		if at, refused := r.disruptions[pod.UID]; refused && now.Sub(at.time) >= AskedAgain {
 			disruptions = append(disruptions, pod)
 		}
 	}
+	slices.SortStableFunc(requests, func(a, b *corev1.Pod) int {
+		return r.requests[a.UID].time.Compare(r.requests[b.UID].time)
+	})
 	return requests, disruptions
+}
+
+// Disrupted returns the names of those of these pods whose disruption is refused.
+func (r *Refusals) Disrupted(pods []*corev1.Pod) map[string]bool {
+	out := map[string]bool{}
+	if r == nil {
+		return out
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, pod := range pods {
+		if _, refused := r.disruptions[pod.UID]; refused {
+			out[pod.Name] = true
+		}
+	}
+	return out
 }
 
 // Refused reports whether the request or the disruption of a pod is refused.
@@ -120,5 +152,5 @@ func (r *Refusals) Refused(pod types.UID, now time.Time) bool {
 	defer r.mu.Unlock()
 	request, asked := r.requests[pod]
 	disruption, disrupted := r.disruptions[pod]
-	return asked && now.Sub(request.time) < forgottenAfter || disrupted && now.Sub(disruption) < forgottenAfter
+	return asked && !request.forgotten(now) || disrupted && !disruption.forgotten(now)
 }

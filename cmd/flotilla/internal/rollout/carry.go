@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
 	"strings"
 
@@ -103,15 +102,11 @@ func carryTemplate(tree map[string]any, had, wants *corev1.PodTemplateSpec) (map
 	if err != nil {
 		return nil, err
 	}
-	patch, err := strategicpatch.CreateTwoWayMergePatch(before, after, corev1.PodTemplateSpec{})
+	merged, err := mergeTemplate(present, before, after)
 	if err != nil {
-		return nil, fmt.Errorf("compare the pod templates: %w", err)
+		merged = after // an entry of a list lacks its key
 	}
-	merged, err := strategicpatch.StrategicMergePatch(present, patch, corev1.PodTemplateSpec{})
-	if err != nil {
-		return nil, fmt.Errorf("change the pod template: %w", err)
-	}
-	// Lists with two entries of one key, such as ports of TCP and UDP, cannot be merged: they come as they are wanted.
+	// Lists with two entries of one key, such as ports of TCP and UDP, cannot be merged: all comes as it is wanted.
 	var got corev1.PodTemplateSpec
 	if err := json.Unmarshal(merged, &got); err != nil {
 		return nil, err
@@ -126,4 +121,13 @@ func carryTemplate(tree map[string]any, had, wants *corev1.PodTemplateSpec) (map
 	out := map[string]any{}
 	err = utiljson.Unmarshal(merged, &out) // whole numbers stay whole
 	return out, err
+}
+
+// mergeTemplate makes the change between two templates in the present one. It errs if an entry of a list lacks its key.
+func mergeTemplate(present, before, after []byte) ([]byte, error) {
+	patch, err := strategicpatch.CreateTwoWayMergePatch(before, after, corev1.PodTemplateSpec{})
+	if err != nil {
+		return nil, err
+	}
+	return strategicpatch.StrategicMergePatch(present, patch, corev1.PodTemplateSpec{})
 }

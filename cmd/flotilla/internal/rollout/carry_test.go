@@ -42,6 +42,11 @@ func TestCarry(t *testing.T) {
 			to:   `{spec: {containers: [{name: main, image: main}, {name: log, image: log}]}}`,
 			want: `{spec: {containers: [{name: main, image: main, newer: 3}, {name: log, image: log, newer: 1}]}}`,
 		},
+		"an entry without its key": {
+			tree: `{spec: {newer: 1, imagePullSecrets: [{}], containers: [{name: main, image: a}]}}`,
+			to:   `{spec: {imagePullSecrets: [{name: b}], containers: [{name: main, image: b}]}}`,
+			want: `{spec: {containers: [{name: main, image: b, resources: {}}], imagePullSecrets: [{name: b}]}}`,
+		},
 		"ports with one number": {
 			tree: `{spec: {newer: 1, containers: [{name: main, image: a}]}}`,
 			to: `{spec: {containers: [{name: main, image: a, ports: [{containerPort: 53, protocol: TCP},

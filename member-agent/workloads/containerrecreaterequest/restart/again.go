@@ -2,9 +2,12 @@ package restart
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,13 +19,14 @@ import (
 const mostAsked = 10
 
 // askAgain asks whether pods may still not restart that were refused a while ago. It needs no grant of a hub, because
-// it changes nothing.
+// it changes nothing. What fails does not keep it from the rest.
 func (r *restarter) askAgain(ctx context.Context, object client.Object, f *facts) error {
 	if f.order.At == "" || f.stopped {
 		return nil
 	}
 	open := slices.DeleteFunc(slices.Clone(f.pods), f.order.Through)
 	requests, disruptions := r.refusals.Due(open, f.now)
+	var errs []error
 	for _, pod := range requests[:min(len(requests), mostAsked)] {
 		err := r.client.Create(ctx, r.requestFor(object, pod, *f), workload.FieldOwner, client.DryRunAll)
 		switch {
@@ -31,17 +35,25 @@ func (r *restarter) askAgain(ctx context.Context, object client.Object, f *facts
 		case workload.Refused(err):
 			r.refusals.Request(pod.UID, workload.Note(err), f.now)
 		default:
-			return fmt.Errorf("ask whether pod %s may restart: %w", pod.Name, err)
+			errs = append(errs, fmt.Errorf("ask whether pod %s may restart: %w", pod.Name, err))
 		}
 	}
-	f.refused = r.refusals.Of(f.pods, f.now)
-	if r.disruptions == nil || len(disruptions) == 0 {
+	errs = append(errs, r.askBudgets(ctx, object, disruptions, f.now))
+	f.refused, f.disrupted = r.refusals.Of(open, f.now), r.refusals.Disrupted(open)
+	return errors.Join(errs...)
+}
+
+// askBudgets asks which of the pods may not become unavailable now, and changes nothing.
+func (r *restarter) askBudgets(ctx context.Context, object client.Object, pods []*corev1.Pod, now time.Time) error {
+	if r.disruptions == nil || len(pods) == 0 {
 		return nil
 	}
-	refused, err := r.disruptions.Ask(ctx, object.GetNamespace(), policy.PubUpdateOperation, disruptions, true)
+	refused, err := r.disruptions.Ask(ctx, object.GetNamespace(), policy.PubUpdateOperation, pods, true)
 	if err != nil {
 		return fmt.Errorf("ask whether pods may restart: %w", err)
 	}
-	r.refusals.Disruptions(disruptions, len(refused) == len(disruptions), f.now)
+	for _, pod := range pods {
+		r.refusals.Disruptions([]*corev1.Pod{pod}, refused[pod.Name] != nil, now)
+	}
 	return nil
 }

@@ -26,7 +26,9 @@ func (r *restarter) gather(
 	if err != nil {
 		return f, false, err
 	}
-	f.pods, f.refused = pods.Active, r.refusals.Of(pods.Active, f.now)
+	f.pods = pods.Active
+	open := slices.DeleteFunc(slices.Clone(f.pods), asked.Through)
+	f.refused, f.disrupted = r.refusals.Of(open, f.now), r.refusals.Disrupted(open)
 	slices.SortFunc(f.pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	if err := r.gatherRequests(ctx, object.GetNamespace(), &f); err != nil {
 		return f, false, err

@@ -65,6 +65,8 @@ type facts struct {
 	revoked bool
 	// refused says, by the names of pods, why their requests were refused a short while ago.
 	refused map[string]string
+	// disrupted are the names of pods of which budgets have said that they may not become unavailable.
+	disrupted map[string]bool
 	// stopped: the restart has failed.
 	stopped bool
 }
@@ -299,8 +301,8 @@ func (f facts) available(pod *corev1.Pod) (bool, time.Duration) {
 	return available && lifecycle.Available(plain) && progress == inplace.Settled, podstate.Sooner(wait, settles)
 }
 
-// first puts pods that are marked first, then those that are not available, then those with the higher name, as the
-// highest ordinal.
+// first puts pods that are marked first, then those that are not available, and those last that budgets have refused;
+// then those with the higher name, as the highest ordinal.
 func (f facts) first(a, b *corev1.Pod) int {
 	rank := func(pod *corev1.Pod) int {
 		available, _ := f.available(pod)
@@ -309,6 +311,8 @@ func (f facts) first(a, b *corev1.Pod) int {
 			return 0
 		case !available:
 			return 1
+		case f.disrupted[pod.Name]:
+			return 3
 		}
 		return 2
 	}

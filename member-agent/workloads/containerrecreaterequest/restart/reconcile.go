@@ -60,13 +60,10 @@ func (r *restarter) Reconcile(ctx context.Context, of reconcile.Request) (reconc
 	if err != nil || !ours {
 		return reconcile.Result{}, err
 	}
-	if err := r.askAgain(ctx, object, &f); err != nil {
-		r.say(of.NamespacedName, object, corev1.EventTypeWarning, "RestartFailed", workload.Note(err))
-		return reconcile.Result{}, err
-	}
+	unasked := r.askAgain(ctx, object, &f) // it does not keep from the rest
 	p := makePlan(f)
 	waits, err := r.carryOut(ctx, object, f, p)
-	if err != nil {
+	if err = errors.Join(unasked, err); err != nil {
 		r.say(of.NamespacedName, object, corev1.EventTypeWarning, "RestartFailed", workload.Note(err))
 		return reconcile.Result{}, err
 	}
@@ -104,7 +101,7 @@ func (r *restarter) carryOut(ctx context.Context, object client.Object, f facts,
 	case len(allowed)+created+p.flights > 0:
 		r.refusals.Disruptions(f.pods, false, f.now)
 	case refused != "":
-		r.refusals.Disruptions(p.waiting, true, f.now)
+		errs = append(errs, r.askBudgets(ctx, object, p.waiting, f.now))
 		fallthrough
 	default: // a refusal holds until budgets are asked again, also while the hub grants nothing because of it
 		waits = cmp.Or(p.waits, denied, refused)

@@ -3,6 +3,8 @@ package restart
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,8 +117,8 @@ func (r refusing) Ask(
 	return out, nil
 }
 
-// TestRefusedDisruptions: while budgets refuse the only pod that is to restart next, all that wait count as refused,
-// and none does once one restarts.
+// TestRefusedDisruptions: pods that budgets refuse count as refused, and restart after those that they do not refuse.
+// None counts as refused while one restarts.
 func TestRefusedDisruptions(t *testing.T) {
 	pods := []*corev1.Pod{podOf("web-0", true), podOf("web-1", true)}
 	for _, pod := range pods {
@@ -127,15 +129,17 @@ func TestRefusedDisruptions(t *testing.T) {
 	for _, tt := range []struct {
 		refused refusing
 		change  func(*plan)
-		want    bool
+		want    []string
 	}{
-		{refusing{"web-1"}, nil, true},
-		{refusing{"web-1"}, func(p *plan) { p.flights = 1 }, false},
-		{refusing{"web-1"}, nil, true},
-		{refusing{"web-1"}, func(p *plan) { p.mark = nil }, true}, // the hub has taken the grant back
-		{nil, nil, false},
+		{refusing{"web-1"}, nil, []string{"web-1"}},
+		{refusing{"web-1"}, nil, nil}, // web-0 restarts
+		{refusing{"web-1"}, func(p *plan) { p.flights = 1 }, nil},
+		{refusing{"web-0", "web-1"}, nil, []string{"web-0", "web-1"}},
+		{refusing{"web-1"}, func(p *plan) { p.mark = nil }, []string{"web-0", "web-1"}}, // the hub takes the grant back
+		{nil, nil, nil},
 	} {
 		r.disruptions = tt.refused
+		f.disrupted = r.refusals.Disrupted(pods)
 		p := makePlan(f)
 		if tt.change != nil {
 			tt.change(&p)
@@ -144,7 +148,7 @@ func TestRefusedDisruptions(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, pod := range pods {
-			if got := r.refusals.Refused(pod.UID, asked); got != tt.want {
+			if got := r.refusals.Refused(pod.UID, asked); got != slices.Contains(tt.want, pod.Name) {
 				t.Errorf("%v: pod %s is refused: %t", tt.refused, pod.Name, got)
 			}
 		}
@@ -162,9 +166,11 @@ func TestRefusedDisruptionsAreAskedAgain(t *testing.T) {
 	f := facts{order: orderOf(t), pods: pods, replicas: 2, granted: true}
 	for minute, tt := range []struct {
 		budgets refusing
-		want    bool
+		want    []string
 	}{
-		{refusing{"web-0", "web-1"}, true}, {refusing{"web-0", "web-1"}, true}, {refusing{"web-0"}, false},
+		{refusing{"web-0", "web-1"}, []string{"web-0", "web-1"}},
+		{refusing{"web-0", "web-1"}, []string{"web-0", "web-1"}},
+		{refusing{"web-0"}, []string{"web-0"}},
 	} {
 		r.disruptions = tt.budgets
 		f.now = asked.Add(time.Duration(minute+1) * restarts.AskedAgain)
@@ -175,10 +181,45 @@ func TestRefusedDisruptionsAreAskedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, pod := range pods {
-			if got := r.refusals.Refused(pod.UID, f.now); got != tt.want {
+			if got := r.refusals.Refused(pod.UID, f.now); got != slices.Contains(tt.want, pod.Name) {
 				t.Errorf("after %d minutes %s is refused: %t", minute+1, pod.Name, got)
 			}
 		}
+	}
+}
+
+// TestAllRefusedPodsAreAskedAgain: in turn, also while the API server does not answer about some.
+func TestAllRefusedPodsAreAskedAgain(t *testing.T) {
+	r := &restarter{kind: kinds()[0], refusals: &restarts.Refusals{}}
+	f := facts{order: orderOf(t), replicas: 50}
+	for i := range 50 {
+		pod := podOf(fmt.Sprint("web-", i), true)
+		pod.Namespace, pod.UID = "shop", types.UID(pod.Name)
+		f.pods = append(f.pods, pod)
+		r.refusals.Request(pod.UID, "quota", asked)
+	}
+	r.client = clientOf(t, errors.New("connection refused"))
+	f.now = asked.Add(restarts.AskedAgain)
+	err := r.askAgain(t.Context(), &v1beta1.CloneSet{}, &f)
+	if err == nil || strings.Count(err.Error(), "web-") < mostAsked {
+		t.Errorf("not all are asked: %v", err)
+	}
+	r.client = clientOf(t, apierrors.NewBadRequest("quota"))
+	for minute := range 15 { // as long as a refusal that is not seen is kept, and longer
+		f.now = asked.Add(time.Duration(minute+1) * restarts.AskedAgain)
+		if err := r.askAgain(t.Context(), &v1beta1.CloneSet{}, &f); err != nil || len(f.refused) != 50 {
+			t.Fatalf("minute %d: %d are refused, %v", minute, len(f.refused), err)
+		}
+	}
+	r.client = clientOf(t, nil)
+	for range 50 / mostAsked {
+		if err := r.askAgain(t.Context(), &v1beta1.CloneSet{}, &f); err != nil {
+			t.Fatal(err)
+		}
+		f.now = f.now.Add(restarts.AskedAgain)
+	}
+	if len(f.refused) > 0 {
+		t.Errorf("never asked again: %v", f.refused)
 	}
 }
 
