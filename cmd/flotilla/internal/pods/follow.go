@@ -86,6 +86,11 @@ func (l *logOptions) followAll(ctx context.Context, f *fleet, t *target, sources
 	if errors.As(context.Cause(ctx), &broken) {
 		return broken.err
 	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if t.pod != "" && ctx.Err() == nil && len(all.said) > 0 {
+		return t.nothing(nil)
+	}
 	return nil // the user has seen enough
 }
 
