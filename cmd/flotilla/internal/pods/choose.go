@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
@@ -18,6 +19,9 @@ type chosen struct {
 // choose returns the first Ready pod of the target in the first member that has one, and says which one it is; without
 // a Ready pod the first that runs. It fails where no pod runs.
 func (f *fleet) choose(ctx context.Context, t *target, o *options) (*chosen, error) {
+	if t.pod != "" && len(o.only) > 1 {
+		return nil, console.Usagef("pod %s is in one member: name one member with -C", t.pod)
+	}
 	answers := ask(ctx, f.members, o.patience, func(ctx context.Context, r *reached) ([]corev1.Pod, error) {
 		return r.pods(ctx, t)
 	})

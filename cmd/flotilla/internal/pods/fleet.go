@@ -48,6 +48,16 @@ func (n *notes) Write(line []byte) (int, error) {
 
 func (n *notes) say(format string, args ...any) { fmt.Fprintf(n, format+"\n", args...) }
 
+// sayMost says the first of many sentences.
+func (n *notes) sayMost(all []string) {
+	for _, text := range all[:min(len(all), mostFailures)] {
+		n.say("%s", text)
+	}
+	if more := len(all) - mostFailures; more > 0 {
+		n.say("and %d more", more)
+	}
+}
+
 // fleet is the members that a verb asks.
 type fleet struct {
 	notes   *notes
@@ -151,7 +161,7 @@ func nowhere(key *wire.Key, hub *hubView) error {
 	switch {
 	case hub == nil || hub.members == nil && hub.placed == nil:
 		return console.Usagef("the members are not known, because you may not list them on the hub: name them with -C")
-	case key != nil && len(hub.members) > 0:
+	case key != nil && hub.placed != nil && (hub.members == nil || len(hub.members) > 0):
 		return fmt.Errorf("%s is placed in no member, and your kubeconfig has a context of no other one; flotilla why "+
 			"%s/%s says why", key.Sentence(), strings.ToLower(key.Kind), key.Name)
 	}

@@ -28,6 +28,8 @@ type followed struct {
 	// ids of a pod are forgotten with the pod.
 	open  int
 	known map[string]bool
+	// following are those that are followed now; one whose pod was forgotten meanwhile is true.
+	following map[string]bool
 	// waiting are the logs that are followed when others end.
 	waiting []source
 	// full: it was said that logs are left out.
@@ -51,7 +53,8 @@ func (a *followed) sayOnce(sentence string) {
 func (l *logOptions) followAll(ctx context.Context, f *fleet, t *target, sources []source, out io.Writer) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	all := &followed{log: l, out: &lines{out: out}, notes: f.notes, stop: stop, known: map[string]bool{}}
+	all := &followed{log: l, out: &lines{out: out}, notes: f.notes, stop: stop, known: map[string]bool{},
+		following: map[string]bool{}}
 	for _, s := range sortedSources(sources) {
 		all.add(ctx, s)
 	}
@@ -82,6 +85,11 @@ func (l *logOptions) followAll(ctx context.Context, f *fleet, t *target, sources
 	var broken *writeError
 	if errors.As(context.Cause(ctx), &broken) {
 		return broken.err
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if t.pod != "" && ctx.Err() == nil && len(all.said) > 0 {
+		return t.nothing(nil)
 	}
 	return nil // the user has seen enough
 }
@@ -116,6 +124,9 @@ func (a *followed) add(ctx context.Context, s source) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.known[s.id()] {
+		if a.following[s.id()] {
+			a.following[s.id()] = false // its pod was seen again
+		}
 		return
 	}
 	a.known[s.id()] = true
@@ -134,6 +145,7 @@ func (a *followed) add(ctx context.Context, s source) {
 // start follows a log. The lock is held.
 func (a *followed) start(ctx context.Context, s source) {
 	a.open++
+	a.following[s.id()] = false
 	a.tails.Go(func() {
 		t := &tail{source: s, log: a.log, out: a.out, clock: a.log.clock}
 		how, err := t.run(ctx)
@@ -147,15 +159,19 @@ func (a *followed) start(ctx context.Context, s source) {
 		case how != "":
 			a.notes.say("%s %s", s.title(), how)
 		}
-		a.next(ctx)
+		a.next(ctx, s.id())
 	})
 }
 
 // next follows a log that waits in place of one that has ended.
-func (a *followed) next(ctx context.Context) {
+func (a *followed) next(ctx context.Context, ended string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.open--
+	if a.following[ended] {
+		delete(a.known, ended)
+	}
+	delete(a.following, ended)
 	if len(a.waiting) > 0 && ctx.Err() == nil {
 		s := a.waiting[0]
 		a.waiting = a.waiting[1:]
@@ -176,6 +192,10 @@ func (a *followed) forget(r *reached, pod *corev1.Pod) {
 	a.waiting = kept
 	for _, name := range containersOf(pod) {
 		s := source{member: r, pod: pod, container: name}
+		if _, open := a.following[s.id()]; open {
+			a.following[s.id()] = true // until its end, lest it be followed twice
+			continue
+		}
 		delete(a.known, s.id())
 	}
 }

@@ -246,6 +246,8 @@ func (f *fleet) events(
 	rows, err := hubEvents(ctx, f.hub, namespace, t, now.Now())
 	if err != nil {
 		failures = append(failures, err)
+	} else if f.hub != nil && (t == nil || t.pod == "") {
+		reached++ // the hub has answered
 	}
 	if err := f.report(ctx, reached, failures); err != nil {
 		return nil, err

@@ -65,7 +65,7 @@ not reached has a line on standard error; the exit code is 1 only if nothing cou
 	flags.BoolVar(&log.all, "all-containers", false, "of all containers of each pod")
 	flags.BoolVar(&log.timestamps, "timestamps", false, "print the time of each line")
 	flags.BoolVar(&log.prefixed, "prefix", true, "begin the lines of a workload with member and pod")
-	flags.Int64Var(&log.tail, "tail", 0, "only so many of the last lines of each log")
+	flags.Int64Var(&log.tail, "tail", 0, "only so many of the last lines of each log; -1 for all")
 	flags.DurationVar(&log.since, "since", 0, "only what was written since then, as in 5m")
 	flags.IntVar(&log.most, "max-streams", mostStreams, "how many logs are open at once")
 	flags.StringVar(&log.color, "color", "auto", "auto, always or never: colour the prefixes; auto obeys NO_COLOR")
@@ -106,6 +106,8 @@ func (l *logOptions) check(out io.Writer) (bool, error) {
 		return false, console.Usagef("--max-streams %d: it must be 1 or more", l.most)
 	case l.follow && l.previous:
 		return false, console.Usagef("-f and -p exclude each other: a container that has ended writes nothing more")
+	case l.since < 0:
+		return false, console.Usagef("--since %v: it must not be negative", l.since)
 	case l.all && l.container != "":
 		return false, console.Usagef("--all-containers and -c exclude each other: leave one out")
 	}
@@ -115,8 +117,8 @@ func (l *logOptions) check(out io.Writer) (bool, error) {
 func (l *logOptions) of(container string) *corev1.PodLogOptions {
 	options := &corev1.PodLogOptions{Container: container, Follow: l.follow, Previous: l.previous,
 		Timestamps: l.timestamps}
-	if l.tailed {
-		options.TailLines = new(max(l.tail, 0))
+	if l.tailed && l.tail >= 0 { // fewer are all, as kubectl has it
+		options.TailLines = new(l.tail)
 	}
 	if l.since > 0 {
 		options.SinceSeconds = new(max(int64(l.since/time.Second), 1))
@@ -137,21 +139,23 @@ func (l *logOptions) run(ctx context.Context, f *fleet, t *target, patience time
 		return err
 	}
 	var sources []source
+	var wrong []string
 	for _, a := range found {
 		for i := range a.value {
 			some, err := l.sources(a.member, &a.value[i], t)
 			if err != nil {
-				f.notes.say("%v in member %s", err, a.member.name)
+				wrong = append(wrong, fmt.Sprintf("%v in member %s", err, a.member.name))
 				continue
 			}
 			sources = append(sources, some...)
 		}
 	}
-	if l.follow {
-		return l.followAll(ctx, f, t, sources, out)
-	}
-	if len(sources) == 0 {
+	f.notes.sayMost(wrong)
+	switch {
+	case len(sources) == 0 && (!l.follow || t.pod != "" || len(wrong) > 0):
 		return t.nothing(failures)
+	case l.follow:
+		return l.followAll(ctx, f, t, sources, out)
 	}
 	return l.printAll(ctx, f.notes, sources, out)
 }

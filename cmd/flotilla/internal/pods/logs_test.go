@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -161,9 +162,14 @@ func (j *journal) serve(w http.ResponseWriter, r *http.Request) {
 	if j.cut != nil {
 		left = j.cut()
 	}
-	w.WriteHeader(http.StatusOK)
-	w.(http.Flusher).Flush()
-	for i := 0; ; {
+	j.mu.Lock()
+	tail, err := strconv.Atoi(r.URL.Query().Get("tailLines"))
+	first := len(j.lines) - tail
+	j.mu.Unlock()
+	if err != nil {
+		first = 0
+	}
+	for i := max(first, 0); ; {
 		j.mu.Lock()
 		lines, at, more, done := j.lines, j.at, j.more, j.done
 		j.mu.Unlock()
@@ -182,7 +188,9 @@ func (j *journal) serve(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 		}
-		w.(http.Flusher).Flush()
+		if i > 0 { // a kubelet sends no headers before the first line
+			w.(http.Flusher).Flush()
+		}
 		if done || r.URL.Query().Get("follow") == "" {
 			return
 		}

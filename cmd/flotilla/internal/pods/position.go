@@ -13,9 +13,13 @@ type position struct {
 	newest time.Time
 	// lines is how many of the printed lines are of that second or later.
 	lines int
+	// first is the time of the first line that was printed, zero for none.
+	first time.Time
 	// skip is how many lines of the log are still those that were printed; resumed that the log is read again.
 	skip    int
 	resumed bool
+	// seek: the first line that was printed is searched for; the lines before it are not wanted.
+	seek bool
 }
 
 // resume returns the time to read the log from again, nil if no line of it was printed.
@@ -24,6 +28,7 @@ func (p *position) resume() *metav1.Time {
 		return nil
 	}
 	p.skip, p.resumed = p.lines, true
+	p.seek = p.first.Truncate(time.Second).Equal(p.second())
 	return &metav1.Time{Time: p.second()}
 }
 
@@ -35,11 +40,18 @@ func (p *position) take(at time.Time) bool {
 	if p.resumed && at.Before(p.second()) {
 		return false
 	}
+	if p.seek && !at.Equal(p.first) && !at.After(p.newest) {
+		return false
+	}
+	p.seek = false
 	if p.skip > 0 && !at.After(p.newest) {
 		p.skip--
 		return false
 	}
 	p.skip = 0
+	if p.first.IsZero() {
+		p.first = at
+	}
 	switch {
 	case at.Truncate(time.Second).After(p.second()):
 		p.newest, p.lines, p.resumed = at, 1, false

@@ -41,12 +41,17 @@ func (s *source) title() string {
 	return s.member.name + "/" + s.pod.Name
 }
 
-// open asks for the log. The member has its time to begin the answer, and all time to end it.
+// open asks for the log. The member has its time to begin the answer, and all time to end it. A followed log that has
+// nothing to show has all time to begin, too: kubelets send no headers before the first line.
 func (s *source) open(ctx context.Context, options *corev1.PodLogOptions) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	late := time.AfterFunc(s.member.patience, func() { cancel(context.DeadlineExceeded) })
+	late := time.AfterFunc(s.member.patience, func() {
+		if !options.Follow {
+			cancel(context.DeadlineExceeded)
+		}
+	})
 	stream, err := s.member.streams.CoreV1().Pods(s.pod.Namespace).GetLogs(s.pod.Name, options).Stream(ctx)
-	if !late.Stop() && err == nil {
+	if !late.Stop() && !options.Follow && err == nil {
 		stream.Close()
 		err = context.DeadlineExceeded
 	}
@@ -91,6 +96,8 @@ type tail struct {
 	began time.Time
 	// rest is the beginning of a line whose end was not read.
 	rest []byte
+	// empty: the log had no line when it was opened, so all lines are new.
+	empty bool
 	// refused is why the member lets the user read no log.
 	refused error
 	// remark is the last line without a time: the kubelet writes such in place of a log.
@@ -105,6 +112,7 @@ func (t *tail) run(ctx context.Context) (ended string, err error) {
 	for ctx.Err() == nil {
 		before := t.at.newest
 		failure := t.once(ctx)
+		t.empty = t.empty || t.isEmpty(failure)
 		var broken *writeError
 		switch {
 		case errors.As(failure, &broken):
@@ -135,6 +143,13 @@ func (t *tail) run(ctx context.Context) (ended string, err error) {
 	return "", nil
 }
 
+// isEmpty reports whether a reading shows that there was no line: a container that has not started, or a log that ends
+// without one. A log of which nothing was wanted does not show it.
+func (t *tail) isEmpty(failure error) bool {
+	return t.at.newest.IsZero() &&
+		(apierrors.IsBadRequest(failure) || failure == nil && len(t.rest) == 0 && (!t.log.tailed || t.log.tail != 0))
+}
+
 // isLast reports whether a log that has ended was read to its end: it was known before the reading that it has, or it
 // cannot be read again.
 func isLast(known bool, how string, failure error) bool {
@@ -156,17 +171,59 @@ func (w *writeError) Error() string { return w.err.Error() }
 func (t *tail) options() *corev1.PodLogOptions {
 	options := t.log.of(t.container)
 	options.Timestamps = true
-	if t.joined {
+	all := t.joined || t.empty
+	if all {
 		options.TailLines = nil // all lines are new
+	}
+	waited := int64(0)
+	if passed := t.clock.Since(t.began); passed >= firstPause { // it is not the first time
+		waited = int64((passed + time.Second - 1) / time.Second)
+	}
+	if options.SinceSeconds != nil {
+		*options.SinceSeconds += waited // the same moment, by the clock of the node
 	}
 	switch since := t.at.resume(); {
 	case since != nil:
 		options.TailLines, options.SinceSeconds, options.SinceTime = nil, nil, since
-	case t.log.tailed && t.log.tail == 0 && !t.joined && t.clock.Since(t.began) > time.Second:
+	case t.log.tailed && t.log.tail == 0 && !all && waited > 1:
 		// Nothing was wanted of what was there.
-		options.TailLines, options.SinceSeconds, options.SinceTime = nil, nil, &metav1.Time{Time: t.began}
+		options.TailLines, options.SinceSeconds, options.SinceTime = nil, &waited, nil
 	}
 	return options
+}
+
+// isSame reports whether the pod, after its log was opened, is still the one that is meant: a log is opened by the name
+// of its pod, which the next pod can have.
+func (t *tail) isSame(ctx context.Context) (bool, error) {
+	pod, err := t.member.core.CoreV1().Pods(t.pod.Namespace).Get(ctx, t.pod.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return true, nil // there is no next pod, or it cannot be seen
+	case err != nil:
+		return false, err
+	}
+	return pod.UID == t.pod.UID, nil
+}
+
+// left returns what was read of a line whose end has not come, nil for none. A log that goes on has the line again; that
+// of the next container does not.
+func (t *tail) left() []byte {
+	stamp, _, found := bytes.Cut(t.rest, []byte(" "))
+	if _, err := time.Parse(time.RFC3339Nano, string(stamp)); !found || err != nil {
+		return nil
+	}
+	return bytes.Clone(t.rest)
+}
+
+// addLeft adds the last line of a container that has ended within it.
+func (t *tail) addLeft(batch, left []byte) []byte {
+	if len(left) == 0 {
+		return batch
+	}
+	if line, fresh := t.take(left); fresh {
+		return append(bytes.TrimRight(addLine(batch, t.prefix, line), "\n"), '\n')
+	}
+	return batch
 }
 
 // once opens the log and prints it to the end of the stream: nil for a clean end.
@@ -176,18 +233,21 @@ func (t *tail) once(ctx context.Context) error {
 		return err
 	}
 	defer stream.Close()
-	t.rest = t.rest[:0]
+	if same, err := t.isSame(ctx); err != nil || !same {
+		return err
+	}
+	return t.read(stream)
+}
+
+// read prints a stream to its end: nil for a clean end.
+func (t *tail) read(stream io.Reader) error {
+	left := t.left()
 	reader, fresh := newLineReader(stream), false
 	var batch []byte
 	for {
 		line, begins, err := reader.next()
 		if err != nil {
-			t.rest = append(t.rest, line...)
-			if !begins && fresh {
-				batch = addLine(batch, t.prefix, line)
-				t.rest = t.rest[:0]
-			}
-			if failed := t.out.write(batch); failed != nil {
+			if failed := t.out.write(t.endOf(batch, left, line, begins, fresh)); failed != nil {
 				return &writeError{failed}
 			}
 			if errors.Is(err, io.EOF) {
@@ -196,10 +256,13 @@ func (t *tail) once(ctx context.Context) error {
 			return err
 		}
 		if begins {
-			line, fresh = t.take(line)
+			continued := bytes.HasPrefix(line, left)
+			if line, fresh = t.take(line); fresh && !continued {
+				batch = t.addLeft(batch, left)
+			}
 		}
 		if fresh {
-			batch = addLine(batch, t.prefix, line)
+			batch, left = addLine(batch, t.prefix, line), nil
 		}
 		if len(batch) >= fullBatch || len(batch) > 0 && !reader.ready() {
 			if err := t.out.write(batch); err != nil {
@@ -208,6 +271,25 @@ func (t *tail) once(ctx context.Context) error {
 			batch = batch[:0]
 		}
 	}
+}
+
+// endOf adds what is printed at the end of a stream, and keeps the line whose end has not come.
+func (t *tail) endOf(batch, left, line []byte, begins, fresh bool) []byte {
+	switch {
+	case len(line) == 0:
+		t.rest = left
+	case !begins && fresh:
+		t.rest = nil
+		return addLine(batch, t.prefix, line)
+	case bytes.HasPrefix(left, line):
+		t.rest = left // it was cut earlier than before
+	default:
+		if !bytes.HasPrefix(line, left) {
+			batch = t.addLeft(batch, left)
+		}
+		t.rest = append(t.rest[:0], line...)
+	}
+	return batch
 }
 
 // take returns the line as it is printed, and whether it was not printed yet.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -188,14 +189,19 @@ func (w *watcher) round(ctx context.Context) error {
 		all = append(all, items...)
 	}
 	w.replace(all, scope.keep)
-	w.report(nil)
 	ctx, cancel = context.WithCancel(ctx)
 	failures := make(chan error, len(scope.selectors))
 	var running sync.WaitGroup
 	defer running.Wait() // a change of an old watch must not follow the next list
 	defer cancel()       // before the wait
+	var open atomic.Int64
+	opened := func() {
+		if int(open.Add(1)) == len(scope.selectors) {
+			w.report(nil)
+		}
+	}
 	for i, selector := range scope.selectors {
-		running.Go(func() { failures <- w.follow(ctx, selector, versions[i]) })
+		running.Go(func() { failures <- w.follow(ctx, selector, versions[i], opened) })
 	}
 	select {
 	case err := <-failures:
@@ -206,14 +212,15 @@ func (w *watcher) round(ctx context.Context) error {
 	return nil
 }
 
-// follow watches from a version until the watch ends.
-func (w *watcher) follow(ctx context.Context, selector, version string) error {
+// follow watches from a version until the watch ends. It calls opened once the watch is open.
+func (w *watcher) follow(ctx context.Context, selector, version string, opened func()) error {
 	changes, err := w.watch(ctx, metav1.ListOptions{LabelSelector: selector, ResourceVersion: version,
 		AllowWatchBookmarks: true})
 	if err != nil {
 		return w.member.failed(w.doing, err)
 	}
 	defer changes.Stop()
+	opened()
 	for {
 		select {
 		case <-ctx.Done():

@@ -1,0 +1,56 @@
+package pods
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestFollowNothing holds that a followed pod that is missing, or has no such container, is an error.
+func TestFollowNothing(t *testing.T) {
+	m := &member{t: t, pods: []corev1.Pod{pod("api-1", corev1.PodRunning, "main")}}
+	for argument, want := range map[string]string{"pod/api-9": "member east has no pod api-9",
+		"pod/api-1": "no log of pod api-1 can be read", "clone/api": "has a log of CloneSet shop/api"} {
+		log, talk := logsOf(), &buffer{}
+		log.follow, log.container = true, "none"
+		f := &fleet{notes: &notes{out: talk}, members: []*reached{m.reach(cloneSet())}}
+		err := log.run(t.Context(), f, targetFor(t, argument), 0, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s; says %s", argument, err, want, talk)
+		}
+	}
+}
+
+func TestNegativeFlags(t *testing.T) {
+	log := logsOf()
+	log.tailed, log.tail = true, -1
+	if log.of("main").TailLines != nil {
+		t.Error("--tail -1 limits the lines")
+	}
+	log.since = -time.Second
+	if _, err := log.check(io.Discard); err == nil || !strings.Contains(err.Error(), "--since -1s") {
+		t.Errorf("says %v", err)
+	}
+}
+
+// TestPlacedInNoMember holds that a user who may not list members hears that the workload is placed in none.
+func TestPlacedInNoMember(t *testing.T) {
+	key := targetFor(t, "clone/api").key
+	if err := nowhere(&key, &hubView{placed: []string{}}); !strings.Contains(err.Error(), "is placed in no member") {
+		t.Errorf("says %v", err)
+	}
+	if err := nowhere(&key, &hubView{members: []string{}}); !strings.Contains(err.Error(), "the hub has no members") {
+		t.Errorf("says %v", err)
+	}
+}
+
+// TestChooseNeedsOneMember holds that a pod's name is not searched for in several members.
+func TestChooseNeedsOneMember(t *testing.T) {
+	_, err := (&fleet{}).choose(t.Context(), targetFor(t, "pod/api-1"), &options{only: []string{"east", "west"}})
+	if err == nil || !strings.Contains(err.Error(), "name one member") {
+		t.Errorf("says %v", err)
+	}
+}
