@@ -117,7 +117,7 @@ func FlagError(err error) error {
 	if !errors.As(err, &wrong) {
 		return err
 	}
-	takes := ""
+	var takes string
 	switch wrong.GetFlag().Value.Type() {
 	case "int", "int32", "int64":
 		takes = "a whole number"

@@ -302,7 +302,7 @@ func follow(
 		if s.unseen && notFederated(ctx, c, key.Namespace) {
 			s = s.inNamespace(now.Since(object.GetCreationTimestamp().Time))
 		}
-		if waits && s.Phase == Failed && !s.unseen && last.Phase == "" && now.Since(begun) < settles {
+		if waits && settling(&s, &last, now.Since(begun)) {
 			first = s // of what stood before the last change, perhaps
 			return false, nil
 		}
@@ -320,20 +320,29 @@ func follow(
 		last = s
 		return over, nil
 	})
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		if last.Phase == "" && first.Phase == Failed {
-			return fmt.Errorf("the rollout of %s failed (%s)", key.Sentence(), first.Reason)
-		}
+	if last.Phase == "" {
+		last = first
+	}
+	return ended(ctx, err, key, &last)
+}
+
+// ended returns how a rollout that was followed ended. err is that of following; last is what was seen last, or first
+// where that had failed and the time ended before it was certain.
+func ended(ctx context.Context, err error, key wire.Key, last *Status) error {
+	switch {
+	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && last.Phase != Failed:
 		return fmt.Errorf("the rollout of %s is not over within --timeout: %w", key.Sentence(), context.DeadlineExceeded)
-	}
-	if err != nil {
+	case err != nil && ctx.Err() == nil, err != nil && last.Phase != Failed:
 		return fmt.Errorf("follow the rollout of %s: %w", key.Sentence(), err)
-	}
-	if last.Phase == Deleting {
+	case last.Phase == Deleting:
 		return fmt.Errorf("%s is being deleted: its rollout does not go on", key.Sentence())
-	}
-	if last.Phase == Failed {
+	case last.Phase == Failed:
 		return fmt.Errorf("the rollout of %s failed (%s)", key.Sentence(), last.Reason)
 	}
 	return nil
+}
+
+// settling reports whether a status that is seen first is of what stood before the last change, perhaps.
+func settling(s, last *Status, age time.Duration) bool {
+	return s.Phase == Failed && !s.unseen && last.Phase == "" && age < settles
 }
