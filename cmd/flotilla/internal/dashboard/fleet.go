@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -239,4 +240,22 @@ func groupOf(m *Member) string {
 		name += fmt.Sprintf(" +%d", more)
 	}
 	return clip(name)
+}
+
+// clip returns a text without characters that draw nothing or change the direction of others, of a length that a page
+// can show.
+func clip(text string) string {
+	clean := strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029':
+			return -1
+		}
+		return r
+	}, text)
+	if runes := []rune(clean); len(runes) > mostText {
+		return string(runes[:mostText-1]) + "…"
+	}
+	return clean
 }

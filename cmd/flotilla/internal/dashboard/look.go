@@ -7,13 +7,11 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,7 +34,7 @@ type look struct {
 	// approve are rights to approve, as they were asked for last.
 	approve map[string]bool
 	// revisions are the data of ControllerRevisions that were read; nil for one that does not exist or is refused.
-	revisions map[types.NamespacedName][]byte
+	revisions map[tree.Stored][]byte
 }
 
 // loop publishes a fleet after each change, and looks at contacts in between. It returns what the user may read once
@@ -172,17 +170,15 @@ const mostRevisions = 20
 
 // stored returns the data of ControllerRevisions, and reads those that it has not read yet. What is refused is nil:
 // the images of those pods are then not known.
-func (l *look) stored(ctx context.Context, names []types.NamespacedName) map[types.NamespacedName][]byte {
-	found, reads := map[types.NamespacedName][]byte{}, 0
+func (l *look) stored(ctx context.Context, names []tree.Stored) map[tree.Stored][]byte {
+	found, reads := map[tree.Stored][]byte{}, 0
 	for _, name := range names {
 		data, known := l.revisions[name]
 		if !known && reads < mostRevisions {
 			reads++
-			revision := &appsv1.ControllerRevision{}
 			asking, cancel := context.WithTimeout(ctx, answerWithin)
-			err := l.client.Get(asking, name, revision)
+			data, known = name.Read(asking, l.client)
 			cancel()
-			data, known = revision.Data.Raw, err == nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
 			if !known {
 				reads = mostRevisions // the hub does not answer: what is known is enough for now
 			}

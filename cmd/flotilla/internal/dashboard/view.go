@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/tree"
 	"github.com/flotilla-dev/flotilla/hub/explain"
@@ -482,22 +481,4 @@ func reasonOf(w *Workload, r *part) string {
 		}
 	}
 	return ""
-}
-
-// clip returns a text without characters that draw nothing or change the direction of others, of a length that a page
-// can show.
-func clip(text string) string {
-	clean := strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return ' '
-		case unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029':
-			return -1
-		}
-		return r
-	}, text)
-	if runes := []rune(clean); len(runes) > mostText {
-		return string(runes[:mostText-1]) + "…"
-	}
-	return clean
 }

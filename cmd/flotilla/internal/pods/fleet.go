@@ -135,12 +135,21 @@ func (o *options) fleet(ctx context.Context, out io.Writer, key *wire.Key) (*fle
 	if len(wanted) == 0 {
 		return nil, nowhere(key, hub)
 	}
+	// A member that the user names may be asked for its own workloads too.
+	placed, hubID := f.hub != nil && len(o.only) == 0, ""
+	if placed {
+		// Without the right to read the identity, the workload of another hub is taken for one of this hub.
+		hubID, _ = store.HubID(ctx, f.hub)
+	}
 	members, failures := make([]*reached, len(wanted)), make([]error, len(wanted))
 	group := errgroup.Group{}
 	group.SetLimit(atOnce)
 	for i := range wanted {
 		group.Go(func() error {
 			members[i], failures[i] = o.reach(ctx, &wanted[i], namespace, f)
+			if members[i] != nil {
+				members[i].placed, members[i].hubID = placed, hubID
+			}
 			return nil
 		})
 	}

@@ -53,6 +53,9 @@ type reached struct {
 	name, namespace, kubecontext string
 	// expected: the user or the hub says that the pods are in this member, so what fails there is said.
 	expected bool
+	// placed: only a workload that a hub placed in the member is meant, that of hubID if this is known.
+	placed bool
+	hubID  string
 	// config has no timeout: it is for sessions.
 	config *rest.Config
 	// core and client end a request after the time that a member has to answer.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
 // TestFollowNothing holds that a followed pod that is missing, or has no such container, is an error.
@@ -52,5 +54,29 @@ func TestChooseNeedsOneMember(t *testing.T) {
 	_, err := (&fleet{}).choose(t.Context(), targetFor(t, "pod/api-1"), &options{only: []string{"east", "west"}})
 	if err == nil || !strings.Contains(err.Error(), "name one member") {
 		t.Errorf("says %v", err)
+	}
+}
+
+// TestWorkloadsOfOthersAreLeftAlone: a workload of the same name that the hub did not place is not reached by accident.
+func TestWorkloadsOfOthersAreLeftAlone(t *testing.T) {
+	m := &member{t: t, pods: []corev1.Pod{pod("api-1", corev1.PodRunning, "main")}}
+	for _, tt := range []struct {
+		name, label, hub string
+		placed, want     bool
+	}{
+		{"a local one", "", "1", true, false}, {"another hub's", "2", "1", true, false},
+		{"this hub's", "1", "1", true, true}, {"a hub's whose identity is not known", "2", "", true, true},
+		{"a member that the user names", "", "1", false, true},
+	} {
+		workload := cloneSet()
+		if tt.label != "" {
+			workload.Labels = map[string]string{topology.LabelHub: tt.label}
+		}
+		r := m.reach(workload)
+		r.placed, r.hubID = tt.placed, tt.hub
+		_, err := r.pods(t.Context(), targetFor(t, "clone/api"))
+		if (err == nil) != tt.want {
+			t.Errorf("%s: %v", tt.name, err)
+		}
 	}
 }

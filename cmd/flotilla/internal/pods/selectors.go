@@ -166,6 +166,10 @@ func (r *reached) selectors(ctx context.Context, t *target) ([]string, error) {
 	if err != nil {
 		return nil, r.failed("read "+t.key.Sentence(), err)
 	}
+	if by := workload.GetLabels()[topology.LabelHub]; r.placed && (by == "" || r.hubID != "" && by != r.hubID) {
+		return nil, absentf("%s in member %s was not placed by this hub; name the member with -C to look at it",
+			t.key.Sentence(), r.name)
+	}
 	return r.selectorsOf(ctx, workload)
 }
 

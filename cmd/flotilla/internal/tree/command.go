@@ -232,7 +232,7 @@ func (v *verb) revisions(ctx context.Context, names []Stored) map[Stored][]byte 
 		data, known := v.known[name]
 		if !known && reads < mostRevisions {
 			reads++
-			data, known = v.revision(ctx, name)
+			data, known = name.Read(ctx, v.stored)
 		}
 		if known {
 			found[name] = data
@@ -242,17 +242,18 @@ func (v *verb) revisions(ctx context.Context, names []Stored) map[Stored][]byte 
 	return found
 }
 
-// revision reads the data of a ControllerRevision. known is false where another attempt may have another result.
-func (v *verb) revision(ctx context.Context, name Stored) (data []byte, known bool) {
+// Read reads the data of a ControllerRevision, nil if there is none or the user must not read it. known is false where
+// another attempt may have another result.
+func (name Stored) Read(ctx context.Context, from client.Reader) (data []byte, known bool) {
 	revision := &appsv1.ControllerRevision{}
 	var err error
 	if name.LeftFor != "" {
 		list := &appsv1.ControllerRevisionList{}
-		err = v.stored.List(ctx, list, client.InNamespace(name.Namespace),
+		err = from.List(ctx, list, client.InNamespace(name.Namespace),
 			client.MatchingLabels{topology.LabelWorkload: string(name.Workload)})
 		revision = leftFor(list.Items, name.LeftFor)
 	} else {
-		err = v.stored.Get(ctx, client.ObjectKey{Namespace: name.Namespace, Name: name.Name}, revision)
+		err = from.Get(ctx, client.ObjectKey{Namespace: name.Namespace, Name: name.Name}, revision)
 	}
 	return revision.Data.Raw, err == nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
 }
