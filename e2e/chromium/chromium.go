@@ -314,7 +314,8 @@ func (p *Page) Press(ctx context.Context, key string) error {
 // Screenshot returns what the page shows, as PNG.
 func (p *Page) Screenshot(ctx context.Context) ([]byte, error) {
 	var shot struct{ Data string }
-	if err := p.Call(ctx, "Page.captureScreenshot", object{"format": "png", "optimizeForSpeed": false}, &shot); err != nil {
+	format := object{"format": "png", "optimizeForSpeed": false}
+	if err := p.Call(ctx, "Page.captureScreenshot", format, &shot); err != nil {
 		return nil, err
 	}
 	data, err := base64.StdEncoding.DecodeString(shot.Data)

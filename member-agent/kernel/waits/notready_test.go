@@ -188,8 +188,9 @@ func TestNotReadyMessagesAreShort(t *testing.T) {
 	}
 }
 
-// TestALoopEnds: a container that ended again and again is in no back-off once it has run for longer than it did before.
+// TestALoopEnds: a container that ended again and again is in no back-off once it has run for longer than before.
 func TestALoopEnds(t *testing.T) {
+	const loops, probes = "CrashLoopBackOff", "ReadinessProbeFailing"
 	probed := func(ran, late time.Duration) *corev1.Pod { return pod(restarted(ran, late), ofImage) }
 	for name, tc := range map[string]struct {
 		pod   *corev1.Pod
@@ -197,11 +198,11 @@ func TestALoopEnds(t *testing.T) {
 		want  string
 		until time.Duration // as above, 0 for no such time
 	}{
-		"just started":                 {probed(5*time.Second, 40*time.Second), time.Second, "CrashLoopBackOff", 30 * time.Second},
-		"shortly before":               {probed(5*time.Second, 40*time.Second), 29 * time.Second, "CrashLoopBackOff", 30 * time.Second},
-		"it runs and is not Ready":     {probed(5*time.Second, 40*time.Second), 30 * time.Second, "ReadinessProbeFailing", 0},
-		"it ran for minutes before":    {probed(2*time.Minute, time.Minute), time.Minute, "CrashLoopBackOff", 2 * time.Minute},
-		"it runs for longer than that": {probed(2*time.Minute, time.Minute), 2 * time.Minute, "ReadinessProbeFailing", 0},
+		"just started":                 {probed(5*time.Second, 40*time.Second), time.Second, loops, 30 * time.Second},
+		"shortly before":               {probed(5*time.Second, 40*time.Second), 29 * time.Second, loops, 30 * time.Second},
+		"it runs and is not Ready":     {probed(5*time.Second, 40*time.Second), 30 * time.Second, probes, 0},
+		"it ran for minutes before":    {probed(2*time.Minute, time.Minute), time.Minute, loops, 2 * time.Minute},
+		"it runs for longer than that": {probed(2*time.Minute, time.Minute), 2 * time.Minute, probes, 0},
 		"it runs without a probe":      {pod(restarted(5*time.Second, 40*time.Second)), time.Minute, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/tree"
 	"github.com/flotilla-dev/flotilla/hub/decision"
 	"github.com/flotilla-dev/flotilla/hub/explain"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 )
 
 // Need is something that keeps a workload or a member from being placed and Ready.
@@ -76,11 +77,7 @@ func needsOf(w *Workload, in *input) []Need {
 			fmt.Sprintf("%d of %d replicas have no place: %s", n, w.Pods.Desired, why), run("why"))
 	}
 	for _, reason := range w.PodReasons[:min(len(w.PodReasons), mostReasons)] {
-		commands := []string{run("why")}
-		if plain(reason.Cluster) && reason.Pod != "" {
-			commands = []string{run("logs -C " + reason.Cluster), commands[0]}
-		}
-		add(rankNotReady, reason.Reason, reason.String(), commands...)
+		add(rankNotReady, reason.Reason, reason.String(), lookInto(&reason, run)...)
 	}
 	if w.Paused {
 		add(rankPaused, "Paused", "its updates are paused: pods are healed and scaled, and none is updated",
@@ -90,6 +87,14 @@ func needsOf(w *Workload, in *input) []Need {
 		add(rankWaiting, "Not Ready", w.Waiting, run("rollout status"), run("why"))
 	}
 	return all
+}
+
+// lookInto returns the commands that show more of a reason of pods.
+func lookInto(reason *kinds.PodReason, run func(verb string) string) []string {
+	if plain(reason.Cluster) && reason.Pod != "" {
+		return []string{run("logs -C " + reason.Cluster), run("why")}
+	}
+	return []string{run("why")}
 }
 
 // What the message of a wave names if the wave waits for a person.

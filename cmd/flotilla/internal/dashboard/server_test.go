@@ -133,7 +133,7 @@ func TestGuards(t *testing.T) {
 			http.StatusForbidden},
 		{"a change", "/events", func(r *http.Request) { r.Method = http.MethodPost }, http.StatusMethodNotAllowed},
 	} {
-		response := ask(t, s, on.URL+tc.path, tc.change)
+		response := ask(t, s, on.URL+tc.path, tc.change) //nolint:bodyclose // ask closes it
 		if response.StatusCode != tc.want {
 			t.Errorf("%s: %d, want %d", tc.name, response.StatusCode, tc.want)
 		}
@@ -172,7 +172,7 @@ func TestPageHasNoInlineCode(t *testing.T) {
 func TestStream(t *testing.T) {
 	in := example()
 	s, on := open(t, fleetOf(in))
-	next := events(t, ask(t, s, on.URL+"/events", nil))
+	next := events(t, ask(t, s, on.URL+"/events", nil)) //nolint:bodyclose // ask closes it
 	first := next()
 	if first.name != "snapshot" || !strings.Contains(first.data, `"w/CloneSet/shop/api"`) {
 		t.Fatalf("the first event is %+v", first)
@@ -192,7 +192,8 @@ func TestStream(t *testing.T) {
 		"a view that is not":         {"/events", "elsewhere-7", "snapshot"},
 		"a view of another question": {"/events?ns=shop", first.id, "snapshot"},
 	} {
-		again := events(t, ask(t, s, on.URL+tc.path, func(r *http.Request) { r.Header.Set("Last-Event-ID", tc.id) }))()
+		with := func(r *http.Request) { r.Header.Set("Last-Event-ID", tc.id) }
+		again := events(t, ask(t, s, on.URL+tc.path, with))() //nolint:bodyclose // ask closes it
 		if again.name != tc.want {
 			t.Errorf("%s: %s", name, again.name)
 		}
@@ -209,8 +210,8 @@ func TestStream(t *testing.T) {
 func TestTwoClients(t *testing.T) {
 	in := example()
 	s, on := open(t, fleetOf(in))
-	shop := events(t, ask(t, s, on.URL+"/events?ns=shop", nil))
-	data := events(t, ask(t, s, on.URL+"/events?ns=data", nil))
+	shop := events(t, ask(t, s, on.URL+"/events?ns=shop", nil)) //nolint:bodyclose // ask closes it
+	data := events(t, ask(t, s, on.URL+"/events?ns=data", nil)) //nolint:bodyclose // ask closes it
 	const db, api = "w/StatefulSet/data/db", "w/CloneSet/shop/api"
 	if e := shop(); strings.Contains(e.data, db) || !strings.Contains(e.data, api) {
 		t.Errorf("the page of shop gets %s", e.data)
@@ -236,7 +237,8 @@ func TestMostClients(t *testing.T) {
 		last = ask(t, s, on.URL+"/events", nil)
 		events(t, last)()
 	}
-	if refused := ask(t, s, on.URL+"/events", nil); refused.StatusCode != http.StatusServiceUnavailable {
+	refused := ask(t, s, on.URL+"/events", nil) //nolint:bodyclose // ask closes it
+	if refused.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("one more is answered with %s", refused.Status)
 	}
 	last.Body.Close()
@@ -291,7 +293,7 @@ func TestSlowClient(t *testing.T) {
 	listener.accepted <- theirs
 	fmt.Fprintf(ours, "GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\n\r\n", s.token)
 	waitFor(t, "a slow client", func() bool { return len(s.clients) == 1 })
-	other := events(t, ask(t, s, on.URL+"/events", nil))
+	other := events(t, ask(t, s, on.URL+"/events", nil)) //nolint:bodyclose // ask closes it
 	if e := other(); e.name != "snapshot" {
 		t.Errorf("the other client gets %+v", e)
 	}
@@ -315,7 +317,7 @@ func TestEnd(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.serve(ctx, on) }()
-	first := events(t, ask(t, s, "http://"+on.Addr().String()+"/events", nil))()
+	first := events(t, ask(t, s, "http://"+on.Addr().String()+"/events", nil))() //nolint:bodyclose // ask closes it
 	if e := first; !strings.Contains(e.data, `"loading":true`) {
 		t.Errorf("before the hub is read the page gets %+v", e)
 	}

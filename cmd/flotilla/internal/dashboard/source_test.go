@@ -181,10 +181,11 @@ func command(t *testing.T, cfg *rest.Config) {
 	if !found || !strings.HasPrefix(address, "http://127.0.0.1:") {
 		t.Fatalf("it prints %q", line[:n])
 	}
-	next := events(t, ask(t, &server{token: token}, address+"/events", nil))
+	next := events(t, ask(t, &server{token: token}, address+"/events", nil)) //nolint:bodyclose // ask closes it
 	for e := next(); !strings.Contains(e.data, `"w/CloneSet/shop/cart"`); e = next() {
 	}
-	if refused := ask(t, &server{token: "x"}, address+"/events", nil); refused.StatusCode != http.StatusUnauthorized {
+	refused := ask(t, &server{token: "x"}, address+"/events", nil) //nolint:bodyclose // ask closes it
+	if refused.StatusCode != http.StatusUnauthorized {
 		t.Errorf("another token is answered with %s", refused.Status)
 	}
 	stop()
