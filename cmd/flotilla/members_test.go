@@ -10,8 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/pods"
 	"github.com/flotilla-dev/flotilla/e2e/wording"
+	"github.com/flotilla-dev/flotilla/hub/store"
 )
 
 // TestVerbsThatReachMembers runs the verbs on a real API server, which is the hub and its member east at once. No
@@ -27,7 +29,13 @@ func TestVerbsThatReachMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("KUBECONFIG", s.kubeconfig)
-	s.create(s.decode(cloneSet("shop")))
+	id, err := store.HubID(t.Context(), s.Client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	placed := s.decode(cloneSet("shop"))
+	placed.SetLabels(map[string]string{topology.LabelHub: id}) // as the agent of a member has it
+	s.create(placed)
 	labels := map[string]string{"a": "b"}
 	for _, name := range []string{"web-2", "web-1"} {
 		s.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: labels},
@@ -47,7 +55,7 @@ func TestVerbsThatReachMembers(t *testing.T) {
 	for args, wants := range map[string][]string{
 		"get pods clone/web -n shop":         {"MEMBER   NAME    READY   STATUS    RESTARTS", "east     web-1   0/1     Pending"},
 		"get pods clone/web -n shop -o name": {"east/web-1\neast/web-2\n"},
-		"get pods -n shop":                   {"no context reaches member west", "There are no pods of federated workloads"},
+		"get pods -n shop":                   {"no context reaches member west", "web-1", "web-2"},
 		"get events clone/web -n shop":       {"pod/web-1", "to n1"},
 		"describe clone/web -n shop":         {"CloneSet shop/web", "east: 0 of 2 Ready", "web-1 is Pending", "to n1"},
 	} {

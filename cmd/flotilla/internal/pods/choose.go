@@ -30,7 +30,11 @@ func (f *fleet) choose(ctx context.Context, t *target, o *options) (*chosen, err
 		return nil, err
 	}
 	if len(found) == 0 {
-		return nil, t.nothing(failures)
+		what := "a pod of "
+		if t.pod != "" {
+			what = ""
+		}
+		return nil, t.without(what, failures)
 	}
 	best, all := pick(found)
 	switch {

@@ -161,15 +161,18 @@ func (l *logOptions) run(ctx context.Context, f *fleet, t *target, patience time
 }
 
 // nothing says that there are no pods. A single sentence about a member says it better.
-func (t *target) nothing(failures []error) error {
+func (t *target) nothing(failures []error) error { return t.without("a log of ", failures) }
+
+// without says that no member has what was asked for, such as "a log of ".
+func (t *target) without(what string, failures []error) error {
 	if len(failures) == 1 && isAbsent(failures[0]) {
 		return failures[0]
 	}
 	if t.pod != "" {
-		return fmt.Errorf("no log of pod %s can be read", t.pod)
+		return fmt.Errorf("no member that was reached has %spod %s", what, t.pod)
 	}
-	return fmt.Errorf("no member that was reached has a log of %s; flotilla why %s says where it is placed",
-		t.key.Sentence(), t.argument)
+	return fmt.Errorf("no member that was reached has %s%s; flotilla why %s says where it is placed",
+		what, t.key.Sentence(), t.argument)
 }
 
 // sources returns the logs of a pod.

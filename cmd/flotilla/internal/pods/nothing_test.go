@@ -15,7 +15,7 @@ import (
 func TestFollowNothing(t *testing.T) {
 	m := &member{t: t, pods: []corev1.Pod{pod("api-1", corev1.PodRunning, "main")}}
 	for argument, want := range map[string]string{"pod/api-9": "member east has no pod api-9",
-		"pod/api-1": "no log of pod api-1 can be read", "clone/api": "has a log of CloneSet shop/api"} {
+		"pod/api-1": "has a log of pod api-1", "clone/api": "has a log of CloneSet shop/api"} {
 		log, talk := logsOf(), &buffer{}
 		log.follow, log.container = true, "none"
 		f := &fleet{notes: &notes{out: talk}, members: []*reached{m.reach(cloneSet())}}
