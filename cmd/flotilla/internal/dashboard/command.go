@@ -99,7 +99,7 @@ func (v *verb) run(cmd *cobra.Command) error {
 	return err
 }
 
-// members refuses a cluster that is not a hub, and says so where a hub has no members.
+// members refuses a cluster that is not a hub, and writes a line where a hub has no members.
 func (v *verb) members(cmd *cobra.Command, c client.Client) error {
 	list := &topology.MemberClusterList{}
 	err := c.List(cmd.Context(), list, client.Limit(1))

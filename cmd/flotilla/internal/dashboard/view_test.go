@@ -124,7 +124,7 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// TestOpen: a workload in full has its regions, zones and clusters, and says so when it is gone.
+// TestOpen: a workload in full has its regions, zones and clusters, and names what is gone.
 func TestOpen(t *testing.T) {
 	f := fleetOf(example())
 	view := viewOf(f, query{Open: "CloneSet/shop/api"})

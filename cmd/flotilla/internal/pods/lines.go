@@ -34,7 +34,7 @@ func newLineReader(in io.Reader) *lineReader {
 	return &lineReader{in: bufio.NewReaderSize(in, readAhead)}
 }
 
-// next returns a line with its end, or a piece of one that is too long; begins tells whether it is the beginning of a
+// next returns a line with its end, or a piece of one that is too long; begins reports if it is the beginning of a
 // line. Before an error it returns what there is of a line. The line is valid until the next call.
 func (l *lineReader) next() (line []byte, begins bool, err error) {
 	begins = !l.open

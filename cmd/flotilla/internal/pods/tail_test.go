@@ -111,7 +111,7 @@ func TestALogThatBeginsLate(t *testing.T) {
 	}
 }
 
-// TestALineThatNeverEnds holds that the last line of a container is printed when its log begins anew.
+// TestALineThatNeverEnds holds that the last line of a container is printed when its log begins again.
 func TestALineThatNeverEnds(t *testing.T) {
 	streams := []string{"2026-01-02T03:04:05.1Z one\n2026-01-02T03:04:05.2Z panic",
 		"2026-01-02T03:04:05.2Z pan", "2026-01-02T03:04:06Z two\n2026-01-02T03:04:07Z th",

@@ -118,7 +118,7 @@ func TestImagesAfterAnUndo(t *testing.T) {
 	}
 }
 
-// TestMembersThatAreGone holds that the row of a member that was removed, or is being removed, says so.
+// TestMembersThatAreGone holds that the row of a member that was removed, or is being removed, names it.
 func TestMembersThatAreGone(t *testing.T) {
 	west := member("west", metav1.ConditionTrue)
 	west.DeletionTimestamp = &metav1.Time{}
